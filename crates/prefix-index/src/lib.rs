@@ -1,0 +1,1 @@
+//! Chained block hashes and the block-to-worker index.

@@ -1,0 +1,13 @@
+//! The extension module `warmroute._native`: conversions between Python objects and the Rust core, nothing else.
+
+use pyo3::prelude::*;
+
+mod index;
+mod relay;
+
+#[pymodule(gil_used = false)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    index::register(module)?;
+    relay::register(module)
+}

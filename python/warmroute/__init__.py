@@ -1,0 +1,1 @@
+"""warmroute sends each LLM request to the worker that already holds its prefix."""

@@ -1,0 +1,50 @@
+"""The one tree of errors, and the reasons for which the router refuses a request.
+
+    WarmrouteError
+      ConfigError            an option, a file or a flag cannot be used; the message names it and what to write instead
+      ModelAssetError        a tokenizer or model folder is missing or unreadable; the message names the next step
+      TemplateError          a chat template failed on this conversation
+      UndecodableFrame       the bytes of a KV-event frame are not a batch of events
+      WorkerUnreachable      a worker did not answer one of the router's own questions
+      AddressInUse           the address to listen on is taken
+
+A refusal is a value, not an error: `Refusal(RefusalReason.NO_WORKER_READY)` becomes a status code at the border.
+"""
+
+from enum import StrEnum
+
+
+class WarmrouteError(Exception):
+    """Base of every error that warmroute raises on purpose; its text is fit to be shown to a person."""
+
+
+class ConfigError(WarmrouteError):
+    """An option, a configuration file or a flag cannot be used."""
+
+
+class ModelAssetError(WarmrouteError):
+    """A tokenizer or model folder is missing or unreadable."""
+
+
+class TemplateError(WarmrouteError):
+    """A chat template failed on a conversation, or is not a template."""
+
+
+class UndecodableFrame(WarmrouteError):
+    """The bytes of a KV-event frame are not a batch of events."""
+
+
+class WorkerUnreachable(WarmrouteError):
+    """A worker did not answer one of the router's own questions."""
+
+
+class AddressInUse(WarmrouteError):
+    """The address to listen on is taken by another process."""
+
+
+class RefusalReason(StrEnum):
+    """Why no worker was chosen; the value goes out as `x-warmroute-refused`."""
+
+    NO_WORKER_READY = "no-worker-ready"
+    UNKNOWN_MODEL = "unknown-model"
+    WORKERS_EXHAUSTED = "workers-exhausted"
