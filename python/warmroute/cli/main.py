@@ -1,0 +1,67 @@
+"""`warmroute COMMAND`: finds the command, runs it, turns errors into a line and an exit code.
+
+Exit codes: 0 done, 1 the command ran and its result is bad, 2 wrong usage or configuration, 130 interrupted.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from warmroute._native import __version__
+from warmroute.errors import WarmrouteError
+
+_COMMANDS = {
+    "serve": "route requests to the workers that hold their prefixes",
+    "engine": "run an emulated vLLM server, for trying and testing without a GPU",
+    "demo": "show what prefix-aware routing gives, on emulated engines",
+}
+
+
+class Command(Protocol):
+    """What a command's module provides."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's flags."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do the work; the result is the exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(words)
+    arguments = parser.parse_args(words)
+    if arguments.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return _command(arguments.command).run(arguments)
+    except WarmrouteError as error:
+        sys.stderr.write(f"warmroute {arguments.command}: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="warmroute",
+        description="Sends each LLM request to the worker that already holds its prefix.",
+        epilog="'warmroute COMMAND --help' explains a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"warmroute {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    asked = next((word for word in words if word in _COMMANDS), None)
+    for name, summary in _COMMANDS.items():
+        command_parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        # Only the command that runs is imported: `--version` must not pay for the engine's imports.
+        if name == asked:
+            _command(name).add_arguments(command_parser)
+    return parser
+
+
+def _command(name: str) -> Command:
+    return cast(Command, import_module(f"warmroute.cli.{name}"))
