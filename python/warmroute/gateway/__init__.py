@@ -1,0 +1,1 @@
+"""The live router: the relay's sockets wired to the router's decisions."""

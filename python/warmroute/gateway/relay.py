@@ -1,0 +1,291 @@
+"""The asyncio face of the relay: each request is an `Arrival`; one coroutine answers it by `forward` or `respond`.
+
+    arrival -> forward -> AttemptFailed -> forward (elsewhere) or respond -> Outcome
+                       -> Outcome
+            -> respond -> Outcome
+
+The sockets and the bytes live in Rust threads; events come over through one file descriptor, many per wake-up.
+Every arrival ends in exactly one `Outcome`, whoever fails. `on_end` and `on_outcome` are called from the event loop,
+also when the awaiting task has been cancelled: what was acquired for a request is released there.
+"""
+
+import asyncio
+import errno
+import json
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warmroute._native import Arrival, AttemptFailed, FirstByte, Outcome, Relay
+from warmroute.config import option
+from warmroute.errors import AddressInUse, ConfigError
+
+__all__ = ["Arrival", "AttemptFailed", "FirstByte", "Outcome", "RelayCounts", "RelayOptions", "RelayServer"]
+
+Headers = Sequence[tuple[str, str]]
+OnArrival = Callable[[Arrival], Coroutine[Any, Any, None]]
+OnFirstByte = Callable[[FirstByte], None]
+OnEnd = Callable[[AttemptFailed | Outcome], None]
+OnOutcome = Callable[[Outcome], None]
+
+_log = logging.getLogger(__name__)
+_NO_ANSWER = json.dumps(
+    {"error": {"message": "the router failed to answer", "type": "internal_error", "code": "internal_error"}}
+).encode()
+# After the sockets are closed a handler has nothing to wait for but its own code.
+_HANDLER_GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RelayOptions:
+    """Limits and times of the relay."""
+
+    threads: int = option(2, "threads that carry the bytes", flag="--relay-threads", env="WARMROUTE_RELAY_THREADS")
+    max_body_bytes: int = option(64 << 20, "largest request body; a larger one is refused with 413")
+    connect_timeout_s: float = option(5.0, "seconds to connect to a worker before the next one is tried")
+    first_byte_timeout_s: float = option(600.0, "seconds a worker may take to begin its answer")
+    idle_timeout_s: float = option(600.0, "seconds a worker may be silent in the middle of its answer")
+    pool_idle_s: float = option(4.0, "seconds an idle connection to a worker is kept; vLLM closes after 5")
+    head_timeout_s: float = option(30.0, "seconds a client may take to send a request head, or rest between requests")
+
+
+@dataclass(slots=True)
+class RelayCounts:
+    """What the face has seen since it was made."""
+
+    arrivals: int = 0
+    outcomes: int = 0
+    failed_attempts: int = 0
+    unanswered: int = 0  # handlers that raised or returned without an answer
+    callback_errors: int = 0
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One `forward` or `respond` under way."""
+
+    future: asyncio.Future[AttemptFailed | Outcome]
+    on_first_byte: OnFirstByte | None = None
+    on_end: OnEnd | None = None
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request from its arrival until both its outcome is known and its handler is done."""
+
+    attempt: _Attempt | None = None
+    outcome: Outcome | None = None
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class RelayServer:
+    """An HTTP/1.1 server whose requests are answered by a coroutine and carried by Rust.
+
+    `on_outcome` sees every outcome, also of requests that the relay refused by itself (413, 408) and that therefore
+    had no arrival.
+    """
+
+    options: RelayOptions = field(default_factory=RelayOptions)
+    on_outcome: OnOutcome | None = None
+    counts: RelayCounts = field(default_factory=RelayCounts, init=False)
+    _native: Relay = field(init=False)
+    _open: dict[int, _Exchange] = field(default_factory=dict, init=False)
+    _on_arrival: OnArrival | None = field(default=None, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        options = self.options
+        self._native = Relay(
+            threads=options.threads,
+            max_body_bytes=options.max_body_bytes,
+            connect_timeout_s=options.connect_timeout_s,
+            first_byte_timeout_s=options.first_byte_timeout_s,
+            idle_timeout_s=options.idle_timeout_s,
+            pool_idle_s=options.pool_idle_s,
+            head_timeout_s=options.head_timeout_s,
+        )
+
+    async def start(self, host: str, port: int, on_arrival: OnArrival) -> tuple[str, int]:
+        """Listen on `host`:`port` (0: any free port) and give the address bound; may be called for several addresses.
+
+        Every request runs `on_arrival` in a task of its own. Raises AddressInUse, or ConfigError for an address that
+        cannot be listened on.
+        """
+        self._on_arrival = on_arrival
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._native.fileno(), self._drain)
+        try:
+            return await self._loop.run_in_executor(None, self._native.listen, host, port)
+        except OSError as exc:
+            if exc.errno == errno.EADDRINUSE:
+                raise AddressInUse(f"{host}:{port} is in use by another process; choose another port") from exc
+            raise ConfigError(f"cannot listen on {host}:{port}: {exc}") from exc
+
+    async def forward(
+        self,
+        request_id: int,
+        base_url: str,
+        request_headers: Headers = (),
+        response_headers: Headers = (),
+        on_first_byte: OnFirstByte | None = None,
+        on_end: OnEnd | None = None,
+    ) -> AttemptFailed | Outcome:
+        """Send the request to the worker at `base_url` and wait until it has ended, or until this attempt failed.
+
+        After AttemptFailed the client still waits: forward again or respond. If the client has left already, its
+        outcome is returned at once. `on_end` is called exactly once with what this returns, before it returns and
+        also if the awaiting task is cancelled. Raises ValueError, without a call of `on_end`, for a header that
+        cannot be sent.
+        """
+        exchange = self._open[request_id]
+        attempt = self._begin(exchange, _Attempt(_new_future(), on_first_byte, on_end))
+        if exchange.outcome is not None:
+            self._end_attempt(exchange, exchange.outcome)
+        else:
+            self._send(exchange, self._native.forward, request_id, base_url, request_headers, response_headers)
+        return await attempt.future
+
+    async def respond(self, request_id: int, status: int, headers: Headers, body: bytes) -> Outcome:
+        """Answer the request with the router's own words and wait for its outcome.
+
+        Raises ValueError for a status or header that cannot be sent.
+        """
+        exchange = self._open[request_id]
+        if exchange.outcome is not None:
+            return exchange.outcome
+        attempt = self._begin(exchange, _Attempt(_new_future()))
+        self._send(exchange, self._native.respond, request_id, status, headers, body)
+        ended = await attempt.future
+        assert isinstance(ended, Outcome), "an answer of the router's own is no attempt at a worker"
+        return ended
+
+    def gone(self, request_id: int) -> bool:
+        """Whether the request has ended already, as when its client left while the handler was deciding."""
+        exchange = self._open.get(request_id)
+        return exchange is None or exchange.outcome is not None
+
+    def in_flight(self) -> int:
+        """Requests that have arrived and not ended."""
+        return self._native.in_flight()
+
+    def stop_accepting(self) -> None:
+        """Take no further connections and close the idle ones; requests in flight go on."""
+        self._native.stop_accepting()
+
+    async def close(self, grace_s: float) -> None:
+        """Stop accepting, give the requests in flight `grace_s` seconds, abort what is left; may be called twice.
+
+        Every outcome has been delivered and every handler has ended when this returns.
+        """
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._native.close, grace_s)
+        self._drain()
+        if self._loop is not None:
+            self._loop.remove_reader(self._native.fileno())
+            self._loop = None
+        await self._finish_handlers()
+
+    def _begin(self, exchange: _Exchange, attempt: _Attempt) -> _Attempt:
+        if exchange.attempt is not None:
+            raise RuntimeError("the request is being answered already")
+        exchange.attempt = attempt
+        return attempt
+
+    def _send(self, exchange: _Exchange, send: Callable[..., None], *args: object) -> None:
+        try:
+            send(*args)
+        except ValueError:
+            exchange.attempt = None
+            raise
+
+    def _drain(self) -> None:
+        for event in self._native.take_events():
+            if isinstance(event, Arrival):
+                self._arrived(event)
+            elif isinstance(event, FirstByte):
+                self._first_byte(event)
+            elif isinstance(event, AttemptFailed):
+                self._attempt_failed(event)
+            else:
+                self._ended(event)
+
+    def _arrived(self, arrival: Arrival) -> None:
+        self.counts.arrivals += 1
+        exchange = self._open[arrival.request_id] = _Exchange()
+        assert self._loop is not None, "arrivals are drained between start and close only"
+        # The exchange keeps its task: the loop itself holds tasks weakly.
+        exchange.task = self._loop.create_task(self._handle(arrival, exchange))
+
+    async def _handle(self, arrival: Arrival, exchange: _Exchange) -> None:
+        assert self._on_arrival is not None, "nothing arrives before start"
+        try:
+            await self._on_arrival(arrival)
+        except Exception:
+            _log.exception("the handler of %s %s failed", arrival.method, arrival.path)
+        finally:
+            self._handled(arrival.request_id, exchange)
+
+    def _handled(self, request_id: int, exchange: _Exchange) -> None:
+        exchange.task = None
+        if exchange.outcome is not None:
+            self._open.pop(request_id, None)
+            return
+        # The client still waits. If an attempt is under way, this answer is used only should the attempt fail.
+        self.counts.unanswered += 1
+        self._native.respond(request_id, 500, [("content-type", "application/json")], _NO_ANSWER)
+
+    def _first_byte(self, event: FirstByte) -> None:
+        exchange = self._open.get(event.request_id)
+        if exchange is not None and exchange.attempt is not None:
+            self._call(exchange.attempt.on_first_byte, event)
+
+    def _attempt_failed(self, event: AttemptFailed) -> None:
+        self.counts.failed_attempts += 1
+        exchange = self._open.get(event.request_id)
+        if exchange is not None:
+            self._end_attempt(exchange, event)
+
+    def _ended(self, outcome: Outcome) -> None:
+        self.counts.outcomes += 1
+        exchange = self._open.get(outcome.request_id)
+        if exchange is not None:
+            exchange.outcome = outcome
+            self._end_attempt(exchange, outcome)
+            if exchange.task is None:
+                self._open.pop(outcome.request_id, None)
+        self._call(self.on_outcome, outcome)
+
+    def _end_attempt(self, exchange: _Exchange, event: AttemptFailed | Outcome) -> None:
+        attempt, exchange.attempt = exchange.attempt, None
+        if attempt is None:
+            return
+        self._call(attempt.on_end, event)
+        if not attempt.future.done():
+            attempt.future.set_result(event)
+
+    def _call(self, callback: Callable[[Any], None] | None, event: object) -> None:
+        if callback is None:
+            return
+        try:
+            callback(event)
+        except Exception:
+            # One bad observer must not keep the other events of this wake-up from their requests.
+            self.counts.callback_errors += 1
+            _log.exception("a callback of the relay failed on %r", event)
+
+    async def _finish_handlers(self) -> None:
+        tasks = [exchange.task for exchange in self._open.values() if exchange.task is not None]
+        tasks = [task for task in tasks if task is not asyncio.current_task()]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=_HANDLER_GRACE_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+
+def _new_future() -> asyncio.Future[AttemptFailed | Outcome]:
+    return asyncio.get_running_loop().create_future()
