@@ -1,0 +1,25 @@
+"""Bodies of the OpenAI-like endpoints, read into a `Prompt`."""
+
+from warmroute.openai_api.endpoint import endpoint_of
+from warmroute.openai_api.parse import parse_prompt
+from warmroute.openai_api.prompt import (
+    ChatContent,
+    Content,
+    Endpoint,
+    JsonObject,
+    Prompt,
+    TextContent,
+    TokenContent,
+)
+
+__all__ = [
+    "ChatContent",
+    "Content",
+    "Endpoint",
+    "JsonObject",
+    "Prompt",
+    "TextContent",
+    "TokenContent",
+    "endpoint_of",
+    "parse_prompt",
+]

@@ -1,0 +1,84 @@
+"""The JSON body and its fields, read as leniently as the engines read them."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from warmroute.errors import WarmrouteError
+from warmroute.openai_api.prompt import JsonObject
+
+# Beyond this a token count is a mistake, and would overflow the arithmetic of costs.
+_LARGEST_COUNT = 2**53
+# What pydantic, and so the engines, read as true.
+_TRUE_WORDS = frozenset({"1", "on", "t", "true", "y", "yes"})
+
+
+class UnreadableBody(WarmrouteError):
+    """A body, or a field of it, is not what its endpoint takes; the text says which."""
+
+
+def read_object(body: bytes) -> JsonObject:
+    """The JSON object in `body`. Raises UnreadableBody."""
+    value = _read_json(body)
+    if not isinstance(value, dict):
+        raise UnreadableBody("the body is not a JSON object")
+    return value
+
+
+def _read_json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        # Python's reader, which the engines use, also takes NaN, halves of surrogate pairs and 1e999.
+        return _read_as_engines_do(body)
+    except RecursionError as exc:
+        raise UnreadableBody("the body is nested too deeply") from exc
+
+
+def _read_as_engines_do(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except RecursionError as exc:
+        raise UnreadableBody("the body is nested too deeply") from exc
+    except ValueError as exc:
+        raise UnreadableBody(f"the body is not JSON: {exc}"[:200]) from exc
+
+
+def flag(body: JsonObject, name: str, default: bool) -> bool:
+    """A boolean field; absent or null is `default`."""
+    value = body.get(name)
+    if value is None:
+        return default
+    if isinstance(value, str):
+        return value.lower() in _TRUE_WORDS
+    return value is True or value == 1
+
+
+def count(body: JsonObject, *names: str) -> int | None:
+    """The first of the named fields that is a whole number of tokens."""
+    for name in names:
+        value = body.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if type(value) is int and 0 <= value <= _LARGEST_COUNT:
+            return value
+    return None
+
+
+def text(body: JsonObject, name: str) -> str | None:
+    """A text field; absent or null is None. Raises UnreadableBody for any other type."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UnreadableBody(f"`{name}` is not a string")
+    return value
+
+
+def objects(body: JsonObject, name: str) -> list[JsonObject] | None:
+    """A list of objects; absent or null is None. Raises UnreadableBody for anything else."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise UnreadableBody(f"`{name}` is not a list of objects")
+    return value

@@ -1,0 +1,53 @@
+"""From the bytes of a body to a `Prompt`, whatever the bytes are."""
+
+from collections.abc import Callable
+
+from warmroute.block import Namespace
+from warmroute.openai_api.body import UnreadableBody, count, flag, read_object, text
+from warmroute.openai_api.chat import read_chat
+from warmroute.openai_api.completions import read_completions
+from warmroute.openai_api.embeddings import read_embeddings
+from warmroute.openai_api.messages import read_messages
+from warmroute.openai_api.prompt import Endpoint, JsonObject, Prompt
+from warmroute.openai_api.reading import UNTOLD, Reading
+from warmroute.openai_api.responses import read_responses
+
+_READERS: dict[Endpoint, Callable[[JsonObject], Reading]] = {
+    Endpoint.COMPLETIONS: read_completions,
+    Endpoint.CHAT: read_chat,
+    Endpoint.EMBEDDINGS: read_embeddings,
+    Endpoint.RESPONSES: read_responses,
+    Endpoint.MESSAGES: read_messages,
+    Endpoint.OTHER: lambda _body: UNTOLD,
+}
+
+
+def parse_prompt(endpoint: Endpoint, body: bytes) -> Prompt:
+    """Read `body` as its endpoint does. Never raises: what cannot be read is named in `Prompt.problem`."""
+    try:
+        return _read_prompt(endpoint, read_object(body))
+    except UnreadableBody as exc:
+        return Prompt(endpoint, exact=False, problem=str(exc))
+
+
+def _read_prompt(endpoint: Endpoint, body: JsonObject) -> Prompt:
+    reading, problem = _read_contents(endpoint, body)
+    return Prompt(
+        endpoint=endpoint,
+        model=text(body, "model"),
+        stream=flag(body, "stream", False),
+        contents=reading.contents,
+        max_tokens=count(body, "max_completion_tokens", "max_output_tokens", "max_tokens"),
+        namespace=Namespace(salt=text(body, "cache_salt") or None),
+        exact=reading.exact,
+        problem=problem,
+    )
+
+
+def _read_contents(endpoint: Endpoint, body: JsonObject) -> tuple[Reading, str | None]:
+    """What can be read, beside what is wrong: a bad prompt still has a model and a stream."""
+    try:
+        reading = _READERS[endpoint](body)
+    except UnreadableBody as exc:
+        return UNTOLD, str(exc)
+    return reading, None
