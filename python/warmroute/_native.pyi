@@ -1,140 +1,96 @@
-"""The Rust core, private to the package."""
+"""The Rust core. Private: everybody else goes through `warmroute.block`, `warmroute.prefix_index` and `warmroute.gateway`."""
 
-from collections.abc import Sequence
-from typing import Final, Literal, Self, final
+from collections.abc import Iterator, Sequence
+from typing import final
+
+__version__: str
 
 # --- index ---
 
-# --- relay ---
 @final
-class Arrival:
-    """A request whose head and body have been read and which waits for `Relay.forward` or `Relay.respond`."""
+class BlockHashes:
+    """An immutable sequence of chained block hashes, unsigned 64-bit, block 0 first."""
 
-    request_id: Final[int]
-    method: Final[str]
-    path: Final[str]
-    query: Final[str]
-    """Without the question mark; empty if there is none."""
-    headers: Final[list[tuple[str, str]]]
-    """Names in lower case, values as latin-1, in the order received."""
-    body: Final[bytes]
-    client: Final[str]
-    """Address and port of the peer."""
-    received_at: Final[float]
-    """When the head had been read; seconds of CLOCK_MONOTONIC, the clock of `time.monotonic`, as every time here."""
+    @staticmethod
+    def from_list(hashes: Sequence[int]) -> BlockHashes: ...
+    def prefix(self, blocks: int) -> BlockHashes:
+        """The first `blocks` hashes (all of them where there are fewer), sharing memory with this sequence."""
 
-    def __new__(
-        cls,
-        request_id: int,
-        method: str,
-        path: str,
-        query: str,
-        headers: Sequence[tuple[str, str]],
-        body: bytes,
-        client: str,
-        received_at: float,
-    ) -> Self: ...
-    def header(self, name: str) -> str | None:
-        """The first value of a header, whatever the case of its name."""
+    def to_list(self) -> list[int]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
-class FirstByte:
-    """The first byte of the answer's body came from the worker."""
+class StoreResult:
+    """What became of the blocks of one store; all but `linked` add up to the number of blocks in it."""
 
-    request_id: Final[int]
-    status: Final[int]
-    at: Final[float]
-    def __new__(cls, request_id: int, status: int, at: float) -> Self: ...
+    @property
+    def stored(self) -> int:
+        """Blocks now held in that tier that were not before."""
 
-@final
-class AttemptFailed:
-    """The worker failed before the head of its answer; the client still waits."""
+    @property
+    def duplicate(self) -> int:
+        """Further copies of blocks that the tier held already."""
 
-    request_id: Final[int]
-    kind: Final[Literal["refused", "connect-timeout", "reset", "first-byte-timeout", "bad-response"]]
-    message: Final[str]
-    at: Final[float]
-    def __new__(cls, request_id: int, kind: str, message: str, at: float) -> Self: ...
+    @property
+    def orphaned(self) -> int:
+        """Blocks whose parent is unknown, held back until it is stored."""
 
-@final
-class Outcome:
-    """How a request ended; there is exactly one for each arrival."""
+    @property
+    def rejected(self) -> int:
+        """Blocks of a store that contradicts itself: skipped as a whole."""
 
-    request_id: Final[int]
-    status: Final[int | None]
-    """None if no head was sent to the client."""
-    end: Final[Literal["completed", "client-gone", "worker-failed", "refused-by-relay", "shutdown"]]
-    forwarded: Final[bool]
-    """A worker was answering, or had been asked and had not failed, when the request ended."""
-    started_at: Final[float | None]
-    """When the request was sent to that worker."""
-    first_byte_at: Final[float | None]
-    ended_at: Final[float]
-    request_bytes: Final[int]
-    response_bytes: Final[int]
-    """Bytes of the answer's body handed to the client's connection."""
-    prompt_tokens: Final[int | None]
-    completion_tokens: Final[int | None]
-    cached_tokens: Final[int | None]
-    """As the worker reported them in `usage`; None if it did not, never 0 for that."""
-    events: Final[int]
-    """Server-sent events with data, `[DONE]` among them."""
+    @property
+    def ignored(self) -> int:
+        """Blocks of a worker that is not (or no longer) known."""
 
-    def __new__(
-        cls,
-        request_id: int,
-        end: str = "completed",
-        status: int | None = 200,
-        forwarded: bool = True,
-        started_at: float | None = None,
-        first_byte_at: float | None = None,
-        ended_at: float = 0.0,
-        request_bytes: int = 0,
-        response_bytes: int = 0,
-        prompt_tokens: int | None = None,
-        completion_tokens: int | None = None,
-        cached_tokens: int | None = None,
-        events: int = 0,
-    ) -> Self: ...
+    @property
+    def linked(self) -> int:
+        """Earlier orphans that found their parent through this store."""
+
+def root_hash(block_size: int, adapter: str | None, salt: str | None) -> int:
+    """The hash from which the chains of one namespace start. ValueError when `block_size` is not positive."""
+
+def hash_blocks(
+    token_ids: Sequence[int], block_size: int, root: int, block_keys: Sequence[bytes | None] | None = None
+) -> BlockHashes:
+    """Chained hashes of the full blocks of `token_ids` (ints below 2**32; fastest as a list or a buffer of uint32).
+
+    ValueError for a token id out of range, a block size of 0 or fewer keys than full blocks; TypeError for other types.
+    """
 
 @final
-class Relay:
-    """The sockets. Use `warmroute.gateway.relay.RelayServer`."""
+class PrefixIndex:
+    """Which worker holds which block, in which tier. Safe to share between threads."""
 
-    def __new__(
-        cls,
-        *,
-        threads: int,
-        max_body_bytes: int,
-        connect_timeout_s: float,
-        first_byte_timeout_s: float,
-        idle_timeout_s: float,
-        pool_idle_s: float,
-        head_timeout_s: float,
-    ) -> Self: ...
-    def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Give the address bound. Raises OSError, with EADDRINUSE if the address is taken."""
-
-    def fileno(self) -> int:
-        """A descriptor that is readable while events wait."""
-
-    def take_events(self) -> list[Arrival | FirstByte | AttemptFailed | Outcome]:
-        """All events that wait, in the order they happened."""
-
-    def forward(
+    def __new__(cls, orphan_limit: int = 65536) -> PrefixIndex: ...
+    def add_worker(self, worker: int, prediction_limit: int) -> None: ...
+    def forget(self, worker: int) -> int: ...
+    def clear(self, worker: int) -> int: ...
+    def store(
         self,
-        request_id: int,
-        base_url: str,
-        request_headers: Sequence[tuple[str, str]],
-        response_headers: Sequence[tuple[str, str]],
-    ) -> None:
-        """Send the request to a worker; no effect once it has ended. Raises ValueError for an impossible header."""
+        worker: int,
+        tier: int,
+        parent: int | bytes | None,
+        engine_hashes: Sequence[int | bytes],
+        token_ids: Sequence[int],
+        block_size: int,
+        root: int,
+        block_keys: Sequence[bytes | None] | None = None,
+    ) -> StoreResult: ...
+    def store_known(self, worker: int, tier: int, engine_hashes: Sequence[int | bytes]) -> int: ...
+    def remove(self, worker: int, tier: int, engine_hashes: Sequence[int | bytes]) -> int: ...
+    def predict(self, worker: int, hashes: BlockHashes, expires_at: float) -> None: ...
+    def expire(self, now: float) -> int: ...
+    def match(self, hashes: BlockHashes, now: float) -> list[tuple[int, tuple[int, int, int, int, int]]]: ...
+    def workers(self) -> list[int]: ...
+    def blocks(self, worker: int) -> int: ...
+    def size(self) -> int: ...
+    def stats(self) -> dict[str, int]: ...
+    def check_integrity(self) -> None: ...
 
-    def respond(self, request_id: int, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
-        """Answer the request; no effect once it has ended. Raises ValueError for an impossible status or header."""
-
-    def stop_accepting(self) -> None: ...
-    def close(self, grace_s: float) -> None:
-        """Stop accepting, wait `grace_s` seconds for the requests in flight, abort the rest. Releases the GIL."""
-
-    def in_flight(self) -> int: ...
+# --- relay ---
