@@ -38,7 +38,8 @@ def _read_json(body: bytes) -> Any:
 
 def _read_as_engines_do(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        # Half of a surrogate pair cannot be tokenized, so the engine will refuse it; the rest of the body still counts.
+        return json.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as exc:
         raise UnreadableBody("the body is nested too deeply") from exc
     except ValueError as exc:

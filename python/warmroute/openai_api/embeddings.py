@@ -20,10 +20,6 @@ def read_embeddings(body: JsonObject) -> Reading:
 
 def _without_generation_prompt(reading: Reading, wanted: bool) -> Reading:
     """Nothing is generated here, so the cue to answer is there on request only."""
-    contents = (
-        replace(content, add_generation_prompt=wanted and reading.exact)
-        if isinstance(content, ChatContent)
-        else content
-        for content in reading.contents
-    )
-    return replace(reading, contents=tuple(contents))
+    cue = wanted and reading.exact
+    chats = [content for content in reading.contents if isinstance(content, ChatContent)]
+    return replace(reading, contents=tuple(replace(chat, add_generation_prompt=cue) for chat in chats))

@@ -44,10 +44,9 @@ def _tools(tools: list[JsonObject] | None) -> list[JsonObject] | None:
 def _function(tool: JsonObject) -> JsonObject:
     function = {"name": tool.get("name"), "description": tool.get("description")}
     schema = tool.get("input_schema")
-    # The engine's own reading of a schema adds the type that is left out.
-    function["parameters"] = (
-        {"type": "object", **schema} if isinstance(schema, dict) and "type" not in schema else schema
-    )
+    if isinstance(schema, dict) and "type" not in schema:
+        schema = {**schema, "type": "object"}
+    function["parameters"] = schema
     if tool.get("strict") is not None:
         function["strict"] = tool["strict"]
     return function
@@ -82,10 +81,10 @@ def _turns(message: JsonObject) -> list[JsonObject]:
         return [{"role": role, "content": content}]
     blocks = _blocks(content)
     turn = _turn(role, blocks)
-    results = [
-        turn for block in blocks if role == "user" and block.get("type") == "tool_result" for turn in _result(block)
-    ]
-    return results if role == "user" and "content" not in turn else [*results, turn]
+    if role != "user":
+        return [turn]
+    results = [result for block in blocks if block.get("type") == "tool_result" for result in _result(block)]
+    return [*results, turn] if "content" in turn else results
 
 
 def _turn(role: str, blocks: list[JsonObject]) -> JsonObject:
