@@ -1,0 +1,37 @@
+"""What engines say about their KV caches: read from the wire, applied to the prefix index, followed over ZeroMQ.
+
+frames   multipart message -> sequence number and payload        decode   payload -> events
+apply    events -> prefix index                                  sequence gaps, restarts, duplicates
+replay   what a publisher has sent before                        subscriber keeps one worker's view in step
+"""
+
+from warmroute.kv_event.apply import ApplyReport, BlockIndex, CacheGroups, apply_batch
+from warmroute.kv_event.decode import decode_batch
+from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event, EventBatch
+from warmroute.kv_event.sequence import Duplicate, Gap, Next, Restart, SequenceTracker, Verdict
+from warmroute.kv_event.subscriber import EventSource, Subscription
+from warmroute.kv_event.subscription_state import SubscriptionObserver, SubscriptionState, Unobserved
+
+__all__ = [
+    "AllBlocksCleared",
+    "ApplyReport",
+    "BlockIndex",
+    "BlockRemoved",
+    "BlockStored",
+    "CacheGroups",
+    "Duplicate",
+    "Event",
+    "EventBatch",
+    "EventSource",
+    "Gap",
+    "Next",
+    "Restart",
+    "SequenceTracker",
+    "Subscription",
+    "SubscriptionObserver",
+    "SubscriptionState",
+    "Unobserved",
+    "Verdict",
+    "apply_batch",
+    "decode_batch",
+]
