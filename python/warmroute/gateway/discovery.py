@@ -1,0 +1,148 @@
+"""What a worker says of itself: models, block size, capacity, load, and where its KV events are published.
+
+Sources: vLLM `/v1/models`, `/metrics` (`vllm:cache_config_info`), `/kv_event_sources` (0.31 and newer); SGLang
+`/server_info` (older: `/get_server_info`). The readers below take parsed bodies and never fail on a missing field:
+not told is None.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from warmroute.errors import WorkerUnreachable
+from warmroute.kv_event import EventSource
+from warmroute.worker import WorkerFacts
+
+_RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
+_WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
+_KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerMetrics:
+    """What `/metrics` tells; requests are running and waiting ones over all ranks."""
+
+    requests: int | None = None
+    kv_usage: float | None = None
+    block_size: int | None = None
+    capacity_blocks: int | None = None
+
+
+async def fetch(session: aiohttp.ClientSession, url: str, path: str) -> bytes | None:
+    """The body of a GET, None where the worker has no such page (any 4xx); raises WorkerUnreachable otherwise."""
+    try:
+        async with session.get(url + path) as response:
+            body = await response.read()
+    except TimeoutError as error:
+        raise WorkerUnreachable(f"no answer from {path} in time") from error
+    except aiohttp.ClientError as error:
+        raise WorkerUnreachable(f"{path}: {error}") from error
+    if response.status >= 500:
+        raise WorkerUnreachable(f"{path} answered {response.status}")
+    return body if response.status < 400 else None
+
+
+def read_models(body: Any) -> tuple[dict[str, bool], int | None]:
+    """`/v1/models`: each name with whether it is an adapter (it has a parent), and the longest context."""
+    entries = [entry for entry in _items(body, "data") if isinstance(entry.get("id"), str)]
+    models = {entry["id"]: bool(entry.get("parent")) for entry in entries}
+    lengths = [entry["max_model_len"] for entry in entries if isinstance(entry.get("max_model_len"), int)]
+    return models, max(lengths, default=None)
+
+
+def read_metrics(text: str) -> WorkerMetrics:
+    """`/metrics` in Prometheus text; unknown metrics are passed over. Raises ValueError when it is no such text."""
+    totals: dict[str, float] = {}
+    config: Mapping[str, str] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+            if sample.name == "vllm:cache_config_info":
+                config = sample.labels
+    running, waiting = _first(totals, _RUNNING), _first(totals, _WAITING)
+    return WorkerMetrics(
+        requests=None if running is None else int(running + (waiting or 0.0)),
+        kv_usage=_first(totals, _KV_USAGE),
+        block_size=_number(config.get("block_size")),
+        capacity_blocks=_number(config.get("num_gpu_blocks")),
+    )
+
+
+def read_kv_event_sources(body: Any, worker_url: str) -> tuple[EventSource, ...]:
+    """vLLM's `/kv_event_sources`: one publisher per data-parallel rank."""
+    if not isinstance(body, dict):
+        return ()
+    sources = (_vllm_source(entry, worker_url) for _, entry in sorted(body.items()) if isinstance(entry, dict))
+    return tuple(source for source in sources if source is not None)
+
+
+def read_server_info(body: Any, worker_url: str) -> tuple[WorkerFacts, tuple[EventSource, ...]]:
+    """SGLang's `/server_info`: block size, capacity, and one publisher per data-parallel rank."""
+    if not isinstance(body, dict):
+        return WorkerFacts(), ()
+    told = body.get("kv_events")
+    events: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    block_size = _number(events.get("block_size")) or _number(body.get("page_size"))
+    tokens = _number(body.get("max_total_num_tokens"))
+    capacity = tokens // block_size if tokens and block_size else None
+    return WorkerFacts(block_size=block_size, capacity_blocks=capacity), _sglang_sources(events, worker_url)
+
+
+def reachable(endpoint: str, worker_url: str) -> str:
+    """A publisher's endpoint as the router can connect to it: a wildcard host becomes the worker's own."""
+    parts = urlsplit(endpoint)
+    if parts.scheme != "tcp" or parts.hostname not in (None, "*", "0.0.0.0", "::"):
+        return endpoint
+    host = urlsplit(worker_url).hostname or "127.0.0.1"
+    port = endpoint.rsplit(":", 1)[1]
+    return urlunsplit(("tcp", f"{f'[{host}]' if ':' in host else host}:{port}", "", "", ""))
+
+
+def _vllm_source(entry: Mapping[str, Any], worker_url: str) -> EventSource | None:
+    endpoint, replay = entry.get("endpoint"), entry.get("replay_endpoint")
+    if not isinstance(endpoint, str) or entry.get("publisher") == "null":
+        return None
+    topic = entry.get("topic")
+    return EventSource(
+        reachable(endpoint, worker_url),
+        reachable(replay, worker_url) if isinstance(replay, str) else None,
+        topic if isinstance(topic, str) else "",
+    )
+
+
+def _sglang_sources(events: Mapping[str, Any], worker_url: str) -> tuple[EventSource, ...]:
+    base, replay = _number(events.get("endpoint_port_base")), _number(events.get("replay_endpoint_port_base"))
+    if base is None or events.get("publisher") == "null":
+        return ()
+    host, topic = str(events.get("endpoint_host") or "*"), str(events.get("topic") or "")
+    ranks = range(_number(events.get("dp_size")) or 1)
+    return tuple(
+        EventSource(
+            reachable(f"tcp://{host}:{base + rank}", worker_url),
+            None if replay is None else reachable(f"tcp://{host}:{replay + rank}", worker_url),
+            topic,
+        )
+        for rank in ranks
+    )
+
+
+def _items(body: Any, key: str) -> Iterable[Mapping[str, Any]]:
+    found = body.get(key) if isinstance(body, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _first(totals: Mapping[str, float], names: Iterable[str]) -> float | None:
+    return next((totals[name] for name in names if name in totals), None)
+
+
+def _number(value: Any) -> int | None:
+    """A positive whole number, also one written as text, as vLLM's metric labels are."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return value if isinstance(value, int) and value > 0 else None

@@ -1,0 +1,152 @@
+"""The fleet: every worker with the tasks that watch it and listen to it. The one place where workers come and go."""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from warmroute.errors import ConfigError
+from warmroute.gateway.prober import Discovery, Prober
+from warmroute.kv_event import EventSource, Subscription
+from warmroute.router import Router
+from warmroute.worker import Worker, WorkerId, WorkerSpec, WorkerStatus
+
+_log = logging.getLogger(__name__)
+
+# Predicted blocks kept for a worker that does not tell its capacity: 1.6 M tokens in blocks of 16.
+_UNKNOWN_CAPACITY_BLOCKS = 100_000
+
+
+@dataclass(slots=True)
+class Member:
+    """A worker of the fleet, the task that watches it and, by source, those that hear its KV events."""
+
+    worker: Worker
+    prober: Prober
+    task: asyncio.Task[None]
+    subscriptions: dict[EventSource, tuple[Subscription, asyncio.Task[None]]] = field(default_factory=dict)
+    warned: bool = False
+
+
+class Fleet:
+    """Adds and removes workers, keeps their tasks, and ends all of them at shutdown."""
+
+    def __init__(
+        self,
+        router: Router,
+        session: aiohttp.ClientSession,
+        *,
+        probe_interval_s: float,
+        block_size: int | None = None,
+    ) -> None:
+        self._router = router
+        self._session = session
+        self._probe_interval_s = probe_interval_s
+        self._block_size = block_size
+        self._members: dict[WorkerId, Member] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return tuple(self._members.values())
+
+    def member(self, worker_id: WorkerId) -> Member | None:
+        """The member of this id, or None."""
+        return self._members.get(worker_id)
+
+    def add(self, spec: WorkerSpec) -> Worker:
+        """Take a worker in and begin to watch it. Raises ConfigError when its URL is taken."""
+        if self._router.table.get(spec.id) is not None:
+            raise ConfigError(f"worker {spec.id} is registered already; remove it first to change it")
+        worker = self._router.table.add(spec)
+        self._router.index.add_worker(worker.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
+        prober = Prober(
+            worker, self._router.table, self._session, self._probe_interval_s, self._discovered, self._came_up
+        )
+        task = asyncio.create_task(prober.run(), name=f"probe {worker.id}")
+        self._members[worker.id] = Member(worker, prober, task)
+        return worker
+
+    async def remove(self, worker_id: WorkerId) -> bool:
+        """Let a worker go: nothing new is sent to it and nothing of it is remembered. False when it is not known.
+
+        Its requests in flight go on and are settled as usual.
+        """
+        member = self._members.pop(worker_id, None)
+        if member is None:
+            return False
+        self._router.forget(member.worker)
+        await _end([member.task, *(task for _, task in member.subscriptions.values())])
+        return True
+
+    async def close(self) -> None:
+        """End every task."""
+        members, self._members = list(self._members.values()), {}
+        await _end(
+            [task for member in members for task in (member.task, *(task for _, task in member.subscriptions.values()))]
+        )
+
+    def suspect(self, worker: Worker, reason: str) -> None:
+        """A request could not reach the worker: send nothing more there until a look says that it is well."""
+        member = self._members.get(worker.id)
+        if member is None or member.worker is not worker:
+            return
+        if self._router.table.set_status(worker, WorkerStatus.DOWN, reason):
+            _log.warning("worker %s is set aside: %s", worker.id, reason)
+        member.prober.look_soon()
+
+    def _discovered(self, worker: Worker, discovery: Discovery) -> None:
+        member = self._members.get(worker.id)
+        if member is None or member.worker is not worker:
+            return
+        facts = discovery.facts
+        if facts.block_size is None and self._block_size is not None:
+            facts = dataclasses.replace(facts, block_size=self._block_size)
+        self._router.table.learn(worker, facts)
+        self._router.index.add_worker(worker.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
+        self._listen(member, _sources(worker.spec) or discovery.sources)
+
+    def _listen(self, member: Member, sources: Sequence[EventSource]) -> None:
+        worker = member.worker
+        for source, (_, task) in list(member.subscriptions.items()):
+            if task.done() and not task.cancelled():
+                _log.error("listening to %s had failed; beginning anew", source.endpoint, exc_info=task.exception())
+            if task.done() or source not in sources:
+                member.subscriptions.pop(source)[1].cancel()
+        for source in sources:
+            if source not in member.subscriptions:
+                subscription = Subscription(worker.key, source, self._router.index)
+                task = asyncio.create_task(subscription.run(), name=f"events {worker.id}")
+                member.subscriptions[source] = (subscription, task)
+                _log.info("worker %s publishes KV events at %s", worker.id, source.endpoint)
+        self._router.expect_events(worker, bool(sources))
+        if not sources and not member.warned:
+            member.warned = True
+            _log.warning(
+                "worker %s publishes no KV events: its prefixes are guessed from what it is sent; start the engine "
+                "with them, or name their endpoint with kv_events",
+                worker.id,
+            )
+
+    def _came_up(self, worker: Worker) -> None:
+        member = self._members.get(worker.id)
+        if member is not None and not member.subscriptions:
+            # It may have been restarted, and nobody will say so: what it was sent before proves nothing now.
+            self._router.index.clear(worker.key)
+
+
+def _sources(spec: WorkerSpec) -> tuple[EventSource, ...]:
+    return (EventSource(spec.kv_events, spec.kv_replay, spec.kv_topic),) if spec.kv_events else ()
+
+
+async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            _log.error("a task of the fleet had failed: %s", result, exc_info=result)

@@ -1,0 +1,68 @@
+"""Each worker of the fleet as people and metrics see it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from warmroute.diagnostics.metrics import EventCounts
+from warmroute.gateway.fleet import Member
+from warmroute.kv_event import SubscriptionState
+from warmroute.router import Router
+
+
+def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
+    """One worker as a JSON object: state, facts, load, rates, KV events."""
+    worker = member.worker
+    rates = router.calibration.rates(worker.key)
+    load = worker.load(now)
+    last_look_at = member.prober.last_look_at
+    return {
+        "url": worker.id,
+        "status": worker.status,
+        "reason": worker.status_reason,
+        "models": sorted(worker.models),
+        "block_size": worker.block_size,
+        "capacity_blocks": worker.capacity_blocks,
+        "blocks": router.index.blocks(worker.key),
+        "requests": load.requests,
+        "decoding": load.decoding,
+        "queued_tokens": load.queued_tokens,
+        "kv_usage": None if worker.report is None else worker.report.kv_usage,
+        "prefill_tokens_per_s": rates.prefill_tokens_per_s,
+        "decode_slope_s": rates.decode_slope_s,
+        "looked_at_s_ago": None if last_look_at is None else now - last_look_at,
+        "kv_events": [_stream_report(source.endpoint, s.state()) for source, (s, _) in member.subscriptions.items()],
+    }
+
+
+def event_counts(members: Iterable[Member]) -> Iterator[EventCounts]:
+    """One line for each worker that publishes events, its ranks added up."""
+    for member in members:
+        states = [subscription.state() for subscription, _ in member.subscriptions.values()]
+        if not states:
+            continue
+        yield EventCounts(
+            worker=member.worker.id,
+            connected=all(state.connected for state in states),
+            complete=all(state.complete for state in states),
+            batches=sum(state.batches for state in states),
+            gaps=sum(state.gaps for state in states),
+            replays=sum(state.replays for state in states),
+            restarts=sum(state.restarts for state in states),
+            rejected=sum(state.rejected for state in states),
+            undecodable=sum(state.undecodable for state in states),
+        )
+
+
+def _stream_report(endpoint: str, state: SubscriptionState) -> dict[str, Any]:
+    return {
+        "endpoint": endpoint,
+        "connected": state.connected,
+        "complete": state.complete,
+        "last_seq": state.last_seq,
+        "batches": state.batches,
+        "gaps": state.gaps,
+        "replays": state.replays,
+        "restarts": state.restarts,
+        "rejected": state.rejected,
+        "undecodable": state.undecodable,
+    }

@@ -1,0 +1,103 @@
+"""What `warmroute serve` can be told, on the command line, in the environment and in `warmroute.toml`."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from warmroute.config import option, reject_unknown_keys
+from warmroute.errors import ConfigError
+from warmroute.policy import POLICIES
+from warmroute.worker import WorkerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfig:
+    """Every option of the router; see each one's help. `RelayOptions` has those of the relay."""
+
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
+    port: int = option(8080, "port to listen on; 0 takes a free one")
+    worker: tuple[str, ...] = option((), "base URL of an engine, such as http://10.0.0.5:8000; may be repeated")
+    policy: str = option("warmroute", "how a worker is chosen", choices=POLICIES)
+    tokenizer: str | None = option(
+        None, "folder, packaged name or hub id of the model's tokenizer; without it the engines are asked to tokenize"
+    )
+    model: str | None = option(None, "the model that workers serve, where they cannot be asked")
+    block_size: int | None = option(None, "tokens per KV block, where workers do not say")
+    probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load")
+    probe_timeout_s: float = option(2.0, "seconds that a worker may take to answer a probe")
+    tokenize_timeout_s: float = option(5.0, "seconds after which a request is routed without its tokens")
+    max_attempts: int = option(3, "workers to try, before the first byte, when one fails")
+    grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown")
+    seed: int | None = option(None, "seed of the choice among equal workers; random if not given")
+    log_level: str = option("info", "how much is logged", choices=("debug", "info", "warning", "error"))
+
+    def __post_init__(self) -> None:
+        for name in ("probe_interval_s", "probe_timeout_s", "tokenize_timeout_s", "max_attempts"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be above 0, not {getattr(self, name)}")
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"port must lie between 0 and 65535, not {self.port}")
+
+
+def read_config_file(path: Path) -> tuple[dict[str, Any], tuple[WorkerSpec, ...]]:
+    """The options and the `[[workers]]` of a TOML file; raises ConfigError naming the line or the key."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    workers = values.pop("workers", [])
+    if not isinstance(workers, list):
+        raise ConfigError(f"'workers' in {path} must be a list of tables: write [[workers]] above each")
+    return values, tuple(worker_spec(worker, where=f"[[workers]] of {path}") for worker in workers)
+
+
+def worker_spec(values: Any, *, where: str) -> WorkerSpec:
+    """A WorkerSpec from a table of a file or an object of the admin interface; raises ConfigError."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"a worker in {where} must be a table with a url, not {values!r}")
+    kinds = {field.name: str if "str" in str(field.type) else int for field in dataclasses.fields(WorkerSpec)}
+    reject_unknown_keys(values, kinds, where=where)
+    if "url" not in values:
+        raise ConfigError(f"a worker in {where} has no url")
+    for key, value in values.items():
+        if not isinstance(value, kinds[key]) or isinstance(value, bool):
+            raise ConfigError(f"'{key}' in {where} must be of type {kinds[key].__name__}, not {value!r}")
+        if isinstance(value, int) and value <= 0:
+            raise ConfigError(f"'{key}' in {where} must be above 0, not {value}")
+    return WorkerSpec(**{**values, "url": worker_url(values["url"], where=where)})
+
+
+def worker_url(text: str, *, where: str) -> str:
+    """A worker's base URL, checked and without trailing slash; raises ConfigError with what to write instead."""
+    parts = urlsplit(text)
+    if parts.scheme != "http" or not parts.hostname:
+        raise ConfigError(f"'{text}' in {where} is no worker URL; write http://HOST:PORT")
+    try:
+        parts.port  # noqa: B018  (raises where the port is no number below 65536)
+    except ValueError as error:
+        raise ConfigError(f"'{text}' in {where} has no valid port: {error}") from error
+    if parts.query or parts.fragment or parts.username:
+        raise ConfigError(f"'{text}' in {where} must be a base URL without user, query or fragment")
+    return text.rstrip("/")
+
+
+def worker_specs(config: ServeConfig, from_file: tuple[WorkerSpec, ...]) -> tuple[WorkerSpec, ...]:
+    """All configured workers, each URL once, with the fleet-wide answers filled in where a worker has none."""
+    named = tuple(WorkerSpec(worker_url(url, where="--worker")) for url in config.worker)
+    specs: dict[str, WorkerSpec] = {}
+    for spec in named + from_file:
+        if spec.id in specs:
+            raise ConfigError(f"worker {spec.url} is given twice")
+        specs[spec.id] = with_defaults(spec, config)
+    return tuple(specs.values())
+
+
+def with_defaults(spec: WorkerSpec, config: ServeConfig) -> WorkerSpec:
+    """`spec` with the fleet-wide model filled in; the block size is a fallback for discovery, not an override."""
+    return dataclasses.replace(spec, model=spec.model or config.model)

@@ -1,0 +1,155 @@
+"""Watching one worker: is it alive, what is it, how busy is it.
+
+Busy is not dead: a worker that answers late stays in use until it has missed several looks in a row; one that refuses
+the connection is down at once. Neither touches the load that is booked on it, nor what the index knows of its cache.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+import msgspec
+
+from warmroute.errors import WorkerUnreachable
+from warmroute.gateway.discovery import (
+    WorkerMetrics,
+    fetch,
+    read_kv_event_sources,
+    read_metrics,
+    read_models,
+    read_server_info,
+)
+from warmroute.kv_event import EventSource
+from warmroute.worker import LoadReport, Worker, WorkerFacts, WorkerStatus, WorkerTable
+
+_log = logging.getLogger(__name__)
+
+# Looks that a worker may miss before it counts as down: three seconds at the default interval.
+_MISSES_ALLOWED = 3
+# Models and adapters may be loaded later, so they are asked for again, but not at each look.
+_LOOKS_PER_DISCOVERY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a worker said of itself."""
+
+    facts: WorkerFacts
+    sources: tuple[EventSource, ...]
+
+
+@dataclass(slots=True)
+class Prober:
+    """Looks at one worker every `interval_s` until cancelled.
+
+    `discovered` is called with every discovery; `came_up` whenever the worker was down, or never seen, and is ready.
+    """
+
+    worker: Worker
+    table: WorkerTable
+    session: aiohttp.ClientSession
+    interval_s: float
+    discovered: Callable[[Worker, Discovery], None]
+    came_up: Callable[[Worker], None]
+    last_look_at: float | None = None
+    _misses: int = 0
+    _looks: int = 0
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Look, wait, look again; a fault in one look never ends the watching."""
+        while True:
+            await self.look()
+            try:
+                await asyncio.wait_for(self._wake.wait(), self.interval_s)
+            except TimeoutError:
+                continue
+            self._wake.clear()
+
+    def look_soon(self) -> None:
+        """Do not wait for the next interval: something was seen that should be checked."""
+        self._wake.set()
+
+    async def look(self) -> None:
+        """One look: health, then what is due of discovery and load."""
+        try:
+            await self._look()
+        except WorkerUnreachable as error:
+            self._missed(error)
+        except Exception:
+            # An answer that nobody foresaw: the worker keeps its status, and the fault is told with its trace.
+            _log.exception("looking at %s failed", self.worker.id)
+        self.last_look_at = time.monotonic()
+
+    async def _look(self) -> None:
+        if await fetch(self.session, self.worker.spec.url, "/health") is None:
+            raise WorkerUnreachable("/health does not exist; is this an engine?")
+        self._misses = 0
+        coming_up = self.worker.status is not WorkerStatus.READY
+        if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
+            self.discovered(self.worker, await discover(self.session, self.worker.spec.url))
+        self._looks += 1
+        await self._take_load()
+        if self.table.set_status(self.worker, WorkerStatus.READY):
+            _log.info("worker %s is ready", self.worker.id)
+            self.came_up(self.worker)
+
+    async def _take_load(self) -> None:
+        before = self.worker.requests
+        metrics = await fetch_metrics(self.session, self.worker.spec.url)
+        if metrics.requests is not None:
+            own = max(before, self.worker.requests)
+            report = LoadReport(metrics.requests, metrics.kv_usage, time.monotonic())
+            self.table.take_report(self.worker, report, own)
+
+    def _missed(self, error: WorkerUnreachable) -> None:
+        self._misses += 1
+        refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+        if self.worker.status is WorkerStatus.READY and not refused and self._misses < _MISSES_ALLOWED:
+            return
+        first = self.worker.status is WorkerStatus.STARTING and self._misses == 1
+        if self.table.set_status(self.worker, WorkerStatus.DOWN, str(error)) or first:
+            _log.warning("worker %s is down: %s; it is asked again every %g s", self.worker.id, error, self.interval_s)
+
+
+async def discover(session: aiohttp.ClientSession, url: str) -> Discovery:
+    """Ask a worker what it is. Raises WorkerUnreachable."""
+    models, max_model_len = read_models(_json(await fetch(session, url, "/v1/models")))
+    metrics = await fetch_metrics(session, url)
+    sources = read_kv_event_sources(_json(await fetch(session, url, "/kv_event_sources")), url)
+    facts = WorkerFacts(models, metrics.block_size, metrics.capacity_blocks, max_model_len)
+    if not sources:
+        told, sources = read_server_info(await _server_info(session, url), url)
+        facts = dataclasses.replace(
+            facts,
+            block_size=facts.block_size or told.block_size,
+            capacity_blocks=facts.capacity_blocks or told.capacity_blocks,
+        )
+    return Discovery(facts, sources)
+
+
+async def fetch_metrics(session: aiohttp.ClientSession, url: str) -> WorkerMetrics:
+    """The worker's metrics; all unknown where it has none or they are no Prometheus text."""
+    body = await fetch(session, url, "/metrics")
+    try:
+        return read_metrics(body.decode("utf-8", "replace")) if body is not None else WorkerMetrics()
+    except ValueError as error:
+        _log.debug("the metrics of %s cannot be read: %s", url, error)
+        return WorkerMetrics()
+
+
+async def _server_info(session: aiohttp.ClientSession, url: str) -> object:
+    body = await fetch(session, url, "/server_info")
+    return _json(body if body is not None else await fetch(session, url, "/get_server_info"))
+
+
+def _json(body: bytes | None) -> object:
+    """A parsed body; None for none, and for what is no JSON, as a proxy's error page."""
+    try:
+        return msgspec.json.decode(body) if body is not None else None
+    except msgspec.DecodeError:
+        return None

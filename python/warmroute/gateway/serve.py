@@ -1,0 +1,122 @@
+"""`warmroute serve`: builds router, fleet and relay, runs them, and shuts them down without losing a request."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
+from warmroute.gateway.admin import Admin
+from warmroute.gateway.fleet import Fleet
+from warmroute.gateway.fleet_report import event_counts
+from warmroute.gateway.options import ServeConfig
+from warmroute.gateway.proxy import Proxy
+from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
+from warmroute.policy import POLICIES
+from warmroute.prefix_index import PrefixIndex
+from warmroute.router import Router
+from warmroute.tokenizer import EngineTokenSource, LocalTokenizer, LocalTokenSource, TokenSource
+from warmroute.worker import WorkerSpec, WorkerStatus, WorkerTable
+
+_log = logging.getLogger(__name__)
+
+# Predictions that ran out are dropped this often; until then `match` passes them over.
+_EXPIRY_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running router."""
+
+    url: str
+    router: Router
+    fleet: Fleet
+    relay: RelayServer
+    admin: Admin
+
+
+async def serve(
+    config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...], ready: Callable[[str], None]
+) -> None:
+    """Run until SIGTERM or SIGINT, then let the requests in flight finish. `ready` is called with the router's URL."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running_gateway(config, relay_options, specs) as gateway:
+        ready(gateway.url)
+        await stop.wait()
+        in_flight = gateway.relay.in_flight()
+        _log.info("shutting down; %d requests in flight get %g s to finish", in_flight, config.grace_s)
+    _log.info("done")
+
+
+@asynccontextmanager
+async def running_gateway(
+    config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...]
+) -> AsyncIterator[Gateway]:
+    """A router that listens from entry to exit. Raises AddressInUse, ConfigError, ModelAssetError before it listens."""
+    metrics = RouterMetrics()
+    router = Router(WorkerTable(), PrefixIndex(), POLICIES[config.policy](), observers=[metrics])
+    timeout = aiohttp.ClientTimeout(total=config.probe_timeout_s)
+    async with contextlib.AsyncExitStack() as stack:
+        # The wall between probes and requests: probes have their own connections, so a full pool delays none.
+        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+        tokens = await stack.enter_async_context(_token_source(config, router))
+        fleet = Fleet(router, session, probe_interval_s=config.probe_interval_s, block_size=config.block_size)
+        stack.push_async_callback(fleet.close)
+        metrics.registry.register(StateCollector(router.table, router.index, lambda: event_counts(fleet.members)))
+        relay = RelayServer(relay_options)
+        proxy = Proxy(router, relay, tokens, random.Random(config.seed), config.max_attempts, fleet.suspect)
+        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic())
+        stack.push_async_callback(relay.close, config.grace_s)
+        for spec in specs:
+            fleet.add(spec)
+        host, port = await relay.start(config.host, config.port, _handler(admin, proxy, relay))
+        expiry = asyncio.create_task(_expire(router.index), name="expire predictions")
+        stack.callback(expiry.cancel)
+        yield Gateway(f"http://{f'[{host}]' if ':' in host else host}:{port}", router, fleet, relay, admin)
+
+
+def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arrival], Coroutine[Any, Any, None]]:
+    async def handle(arrival: Arrival) -> None:
+        answer = await admin.answer(arrival)
+        if answer is None:
+            await proxy.handle(arrival)
+        else:
+            await relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
+
+    return handle
+
+
+@asynccontextmanager
+async def _token_source(config: ServeConfig, router: Router) -> AsyncIterator[TokenSource]:
+    if config.tokenizer is not None:
+        # Reading a large tokenizer takes seconds; nothing else runs yet, so it may hold the loop.
+        source = LocalTokenSource(LocalTokenizer.load(config.tokenizer))
+        try:
+            yield source
+        finally:
+            source.close()
+        return
+
+    def ready_url() -> str | None:
+        ready = (worker.spec.url for worker in router.table if worker.status is WorkerStatus.READY)
+        return next(ready, None)
+
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=config.tokenize_timeout_s)) as session:
+        yield EngineTokenSource(session, ready_url, config.tokenize_timeout_s)
+
+
+async def _expire(index: PrefixIndex) -> None:
+    while True:
+        await asyncio.sleep(_EXPIRY_INTERVAL_S)
+        index.expire(time.monotonic())

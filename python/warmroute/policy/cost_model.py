@@ -1,0 +1,49 @@
+"""The policy `warmroute`: what the request costs on each worker, in seconds.
+
+    prefill   our prompt tokens that the worker does not hold, at its prefill rate, or their way back from a slower
+              tier where that is quicker
+    queue     the prompt tokens booked before ours and not computed yet, at the same rate
+    decode    our answer's tokens, each slowed by everybody who already runs there, and everybody slowed by ours
+    stall     our prefill, once for each running request, whose next tokens it holds up
+
+Every term is a time that somebody waits, so they add up without weights. Prefill and decode share the engine's steps
+(step time = base + slope x running + prefill tokens / rate), which is where the last two come from.
+"""
+
+import random
+from collections.abc import Sequence
+
+from warmroute.block import Tier
+from warmroute.policy.protocol import Candidate, Cost, PolicyRequest
+
+
+class CostModelPolicy:
+    """Lowest cost in seconds; see the module for its terms."""
+
+    name = "warmroute"
+    unit = "seconds"
+
+    def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
+        return [_cost(request, candidate) for candidate in candidates]
+
+
+def _cost(request: PolicyRequest, candidate: Candidate) -> Cost:
+    rates, load = candidate.rates, candidate.load
+    prefill_s = candidate.uncached_tokens / rates.prefill_tokens_per_s + _reload_s(candidate)
+    terms = {
+        "prefill_s": prefill_s,
+        "queue_s": load.queued_tokens / rates.prefill_tokens_per_s,
+        "decode_s": 2.0 * request.output_tokens * rates.decode_slope_s * load.requests,
+        "stall_s": prefill_s * load.decoding,
+    }
+    return Cost(sum(terms.values()), terms)
+
+
+def _reload_s(candidate: Candidate) -> float:
+    """Seconds to bring the blocks in slower tiers back, each tier at its rate or computed again if that is quicker."""
+    rates, overlap = candidate.rates, candidate.overlap
+    seconds = 0.0
+    for tier, blocks in ((Tier.HOST, overlap.host), (Tier.DISK, overlap.disk), (Tier.REMOTE, overlap.remote)):
+        rate = max(rates.load_tokens_per_s.get(tier, 0.0), rates.prefill_tokens_per_s)
+        seconds += blocks * candidate.block_size / rate
+    return seconds

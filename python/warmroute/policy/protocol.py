@@ -1,0 +1,75 @@
+"""What a policy is given and what it gives back."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from warmroute.block import Overlap
+from warmroute.worker import Load, Rates, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRequest:
+    """The part of a request that a policy may look at.
+
+    sequence: how many requests were dispatched before this one.
+    output_tokens: how many tokens the answer is expected to have.
+    """
+
+    prompt_tokens: int
+    output_tokens: float
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A worker that may get the request: its load, its speed and what it holds of the prompt."""
+
+    worker: Worker
+    load: Load
+    rates: Rates
+    overlap: Overlap
+    block_size: int
+    prompt_tokens: int
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that need no prefill there.
+
+        The last token is always computed, so a prompt that is held whole still misses its last block (vLLM, SGLang).
+        """
+        if self.prompt_tokens <= 0:
+            return 0
+        most = (self.prompt_tokens - 1) // self.block_size
+        return min(self.overlap.blocks, most) * self.block_size
+
+    @property
+    def uncached_tokens(self) -> int:
+        """Tokens of the prompt that the worker would have to compute."""
+        return max(0, self.prompt_tokens - self.cached_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What sending the request to one worker costs, lowest wins; `terms` say how the total came about."""
+
+    total: float
+    terms: Mapping[str, float]
+
+
+class Policy(Protocol):
+    """A way to choose. `unit` names what its costs are counted in."""
+
+    name: str
+    unit: str
+
+    def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
+        """One cost for each candidate, in their order. Equal costs are told apart by chance."""
+
+
+def cheapest(costs: Sequence[Cost], rng: random.Random) -> int:
+    """The position of the lowest cost; among equals a random one, so that nobody gets all of the first requests."""
+    least = min(cost.total for cost in costs)
+    equals = [position for position, cost in enumerate(costs) if cost.total == least]
+    return equals[0] if len(equals) == 1 else rng.choice(equals)

@@ -1,0 +1,316 @@
+"""The router: `route` decides, `settle` learns. No clock, no socket, no await.
+
+On one event loop the view of the workers, the choice and the booking are one step, so no two requests decide on the
+same picture. The simulator calls the very same functions.
+"""
+
+import dataclasses
+import logging
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from warmroute.block import BlockHashes, Namespace, Overlap, hash_blocks
+from warmroute.calibration import Calibration
+from warmroute.errors import RefusalReason
+from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
+from warmroute.policy.least_loaded import LeastLoadedPolicy
+from warmroute.prefix_index import PrefixIndex
+from warmroute.worker import Booking, Worker, WorkerId, WorkerKey, WorkerStatus, WorkerTable
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_BLOCK_SIZE = 16
+# A prediction lives until the engine's event confirms it: the time that the prefill should take, and this much more.
+PREDICTION_SLACK_S = 5.0
+# Where no events will come, predictions are all there is: they go when the worker's capacity is used up.
+UNCONFIRMED_LIFETIME_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """What the router needs to know of a request.
+
+    token_ids: the prompt whose prefix is looked up; None when it could not be told: then load alone decides.
+    prompt_tokens: all tokens to prefill, over all prompts of the body.
+    """
+
+    request_id: str
+    model: str | None
+    token_ids: Sequence[int] | None
+    prompt_tokens: int
+    stream: bool = False
+    max_tokens: int | None = None
+    namespace: Namespace = field(default_factory=Namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCost:
+    """One worker's line in a decision."""
+
+    worker: WorkerId
+    cost: Cost
+    overlap: Overlap
+    cached_tokens: int
+    requests: int
+    queued_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which worker, and why: the cost of each candidate split in its terms."""
+
+    request: RouteRequest
+    worker: Worker
+    policy: str
+    unit: str
+    cached_tokens: int
+    tokens_ahead: int
+    running: int
+    decided_at: float
+    considered: tuple[WorkerCost, ...]
+    booking: Booking | None = field(default=None, compare=False)
+
+    @property
+    def chosen(self) -> WorkerCost:
+        return next(line for line in self.considered if line.worker == self.worker.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No worker can take the request. `detail` is for a person."""
+
+    reason: RefusalReason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a dispatched request; times in seconds of the router's clock, None where not known.
+
+    completed: the worker's whole answer went to the client.
+    worker_failed: the worker is to blame (refused, reset, died); a client that left is nobody's fault.
+    cached_tokens: as the engine reports them; None means unknown, not zero.
+    """
+
+    completed: bool
+    worker_failed: bool
+    ended_at: float
+    first_byte_at: float | None = None
+    status: int | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class RouterObserver(Protocol):
+    """Somebody who is told what the router did; handed in, never imported."""
+
+    def decided(self, decision: Decision) -> None:
+        """A request was given to a worker."""
+
+    def refused(self, request: RouteRequest, refusal: Refusal) -> None:
+        """No worker was found for a request."""
+
+    def settled(self, decision: Decision, outcome: Outcome) -> None:
+        """A dispatched request ended."""
+
+
+class Router:
+    """Decides for each request, books its load, and learns from what became of it."""
+
+    def __init__(
+        self,
+        table: WorkerTable,
+        index: PrefixIndex,
+        policy: Policy,
+        calibration: Calibration | None = None,
+        observers: Sequence[RouterObserver] = (),
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.policy = policy
+        self.calibration = calibration or Calibration()
+        self._observers = tuple(observers)
+        self._confirmed_by_events: set[WorkerKey] = set()
+        self._dispatched = 0
+        self.policy_failures = 0
+
+    def expect_events(self, worker: Worker, expected: bool) -> None:
+        """Say whether the worker's KV events are heard: then predictions only bridge the time until they come."""
+        (self._confirmed_by_events.add if expected else self._confirmed_by_events.discard)(worker.key)
+
+    def forget(self, worker: Worker) -> None:
+        """Drop everything known of a worker that is gone."""
+        self.table.remove(worker.id)
+        self.index.forget(worker.key)
+        self.calibration.forget(worker.key)
+        self._confirmed_by_events.discard(worker.key)
+
+    def route(
+        self, request: RouteRequest, now: float, rng: random.Random, *, tried: Collection[WorkerId] = ()
+    ) -> Decision | Refusal:
+        """Choose a worker and book the request's load on it. `tried`: workers that failed it already."""
+        verdict = self.explain(request, now, rng, tried=tried)
+        if isinstance(verdict, Refusal):
+            for observer in self._observers:
+                observer.refused(request, verdict)
+            return verdict
+        decision = self._dispatch(verdict, now)
+        for observer in self._observers:
+            observer.decided(decision)
+        return decision
+
+    def explain(
+        self, request: RouteRequest, now: float, rng: random.Random, *, tried: Collection[WorkerId] = ()
+    ) -> Decision | Refusal:
+        """As `route`, without booking anything: what would be decided now."""
+        self.table.advance(now)
+        workers = eligible(self.table, request.model, tried)
+        if isinstance(workers, Refusal):
+            return workers
+        candidates = self._candidates(request, workers, now)
+        asked = PolicyRequest(
+            request.prompt_tokens, self.calibration.output_tokens(request.max_tokens), self._dispatched
+        )
+        policy, costs = self._costs(asked, candidates, rng)
+        chosen = candidates[cheapest(costs, rng)]
+        return Decision(
+            request=request,
+            worker=chosen.worker,
+            policy=policy.name,
+            unit=policy.unit,
+            cached_tokens=chosen.cached_tokens,
+            tokens_ahead=chosen.load.queued_tokens + chosen.uncached_tokens,
+            running=chosen.load.requests,
+            decided_at=now,
+            considered=tuple(map(_line, candidates, costs)),
+        )
+
+    def first_byte(self, decision: Decision, now: float) -> None:
+        """The answer to a dispatched request began at `now`: its prefill is over."""
+        assert decision.booking is not None, "only a dispatched decision has a first byte"
+        was_waiting = decision.booking.prefilling
+        self.table.end_prefill(decision.booking)
+        if was_waiting and decision.request.stream and decision.tokens_ahead > 0:
+            waited = now - decision.decided_at
+            self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
+
+    def settle(self, decision: Decision, outcome: Outcome) -> None:
+        """A dispatched request ended: release its load, learn from it, tell the observers. Once per decision."""
+        assert decision.booking is not None, "only a dispatched decision is settled"
+        assert not decision.booking.released, "a decision is settled once"
+        self.table.release(decision.booking)
+        if outcome.completed and outcome.output_tokens:
+            self._learn(decision, outcome, outcome.output_tokens)
+        for observer in self._observers:
+            observer.settled(decision, outcome)
+
+    def _learn(self, decision: Decision, outcome: Outcome, output_tokens: int) -> None:
+        self.calibration.observe_output(output_tokens)
+        if decision.request.stream and outcome.first_byte_at is not None and output_tokens > 1:
+            seconds = outcome.ended_at - outcome.first_byte_at
+            self.calibration.observe_decode(decision.worker.key, decision.running, output_tokens, seconds)
+
+    def _candidates(self, request: RouteRequest, workers: Sequence[Worker], now: float) -> list[Candidate]:
+        overlaps: dict[int, Mapping[int, Overlap]] = {}
+        candidates = []
+        for worker in workers:
+            block_size = worker.block_size or DEFAULT_BLOCK_SIZE
+            if block_size not in overlaps:
+                overlaps[block_size] = self._overlaps(request, workers, block_size, now)
+            candidates.append(
+                Candidate(
+                    worker,
+                    worker.load(now),
+                    self.calibration.rates(worker.key),
+                    overlaps[block_size].get(worker.key, _NOTHING),
+                    block_size,
+                    request.prompt_tokens,
+                )
+            )
+        return candidates
+
+    def _overlaps(
+        self, request: RouteRequest, workers: Sequence[Worker], block_size: int, now: float
+    ) -> Mapping[int, Overlap]:
+        hashes = _block_hashes(request, workers, block_size)
+        return self.index.match(hashes, now) if hashes is not None else {}
+
+    def _costs(
+        self, asked: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random
+    ) -> tuple[Policy, list[Cost]]:
+        try:
+            return self.policy, self.policy.costs(asked, candidates, rng)
+        except Exception:
+            # A fault in a policy must not cost the client its answer: load alone decides, and the fault is loud.
+            self.policy_failures += 1
+            if self.policy_failures == 1:
+                _log.exception("policy %s failed; requests go to the least loaded worker", self.policy.name)
+            fallback = LeastLoadedPolicy()
+            return fallback, fallback.costs(asked, candidates, rng)
+
+    def _dispatch(self, decision: Decision, now: float) -> Decision:
+        self._dispatched += 1
+        request, worker = decision.request, decision.worker
+        uncached = max(0, request.prompt_tokens - decision.cached_tokens)
+        rate = self.calibration.rates(worker.key).prefill_tokens_per_s
+        prefill_ends_at = now + decision.tokens_ahead / rate
+        booking = self.table.book(worker, request.request_id, uncached, None if request.stream else prefill_ends_at)
+        self._predict(request, worker, prefill_ends_at)
+        return dataclasses.replace(decision, booking=booking)
+
+    def _predict(self, request: RouteRequest, worker: Worker, prefill_ends_at: float) -> None:
+        """Enter what the worker will hold once it has prefilled this, so that a twin is not sent elsewhere."""
+        hashes = _block_hashes(request, (worker,), worker.block_size or DEFAULT_BLOCK_SIZE)
+        if hashes is None or len(hashes) == 0:
+            return
+        confirmed = worker.key in self._confirmed_by_events
+        lifetime = PREDICTION_SLACK_S if confirmed else UNCONFIRMED_LIFETIME_S
+        self.index.predict(worker.key, hashes, prefill_ends_at + lifetime)
+
+
+_NOTHING = Overlap()
+
+
+def eligible(table: WorkerTable, model: str | None, tried: Collection[WorkerId]) -> list[Worker] | Refusal:
+    """The workers that may get a request for `model`, or why there is none. A body without a model fits any worker."""
+    serving = [worker for worker in table if model is None or model in worker.models]
+    ready = [worker for worker in serving if worker.status is WorkerStatus.READY]
+    untried = [worker for worker in ready if worker.id not in tried]
+    if untried:
+        return untried
+    if ready:
+        return Refusal(RefusalReason.WORKERS_EXHAUSTED, f"all {len(ready)} ready workers failed this request")
+    if not serving and any(worker.status is WorkerStatus.READY for worker in table):
+        known = sorted({name for worker in table for name in worker.models})
+        return Refusal(RefusalReason.UNKNOWN_MODEL, f"no worker serves model '{model}'; served: {', '.join(known)}")
+    return Refusal(RefusalReason.NO_WORKER_READY, _why_none_ready(table))
+
+
+def _why_none_ready(table: WorkerTable) -> str:
+    if len(table) == 0:
+        return "no worker is registered"
+    states = (f"{worker.id} is {worker.status} ({worker.status_reason})" for worker in table)
+    return "no worker is ready: " + "; ".join(states)
+
+
+def _block_hashes(request: RouteRequest, workers: Sequence[Worker], block_size: int) -> BlockHashes | None:
+    if request.token_ids is None:
+        return None
+    namespace = request.namespace
+    if request.model is not None and any(worker.models.get(request.model, False) for worker in workers):
+        namespace = dataclasses.replace(namespace, adapter=request.model)
+    return hash_blocks(request.token_ids, block_size, namespace)
+
+
+def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
+    return WorkerCost(
+        candidate.worker.id,
+        cost,
+        candidate.overlap,
+        candidate.cached_tokens,
+        candidate.load.requests,
+        candidate.load.queued_tokens,
+    )
