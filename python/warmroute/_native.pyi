@@ -1,4 +1,4 @@
-"""The Rust core. Private: everybody else goes through `warmroute.block`, `warmroute.prefix_index` and `warmroute.gateway`."""
+"""The Rust core. Private: use `warmroute.block`, `warmroute.prefix_index` and `warmroute.gateway`."""
 
 from collections.abc import Iterator, Sequence
 from typing import final
@@ -6,6 +6,8 @@ from typing import final
 __version__: str
 
 # --- index ---
+
+__all__ = ["BlockHashes", "PrefixIndex", "StoreResult", "__version__", "hash_blocks", "root_hash"]
 
 @final
 class BlockHashes:
@@ -93,4 +95,4 @@ class PrefixIndex:
     def stats(self) -> dict[str, int]: ...
     def check_integrity(self) -> None: ...
 
-# --- relay ---
+# --- relay --- (names of this part: `__all__ += [...]`)

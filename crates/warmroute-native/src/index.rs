@@ -1,7 +1,420 @@
 //! Block hashes and the prefix index, as Python sees them.
+//!
+//! The lock is only ever held in Rust code that does not need the interpreter, so waiting for it cannot deadlock,
+//! whether or not the interpreter is released meanwhile.
 
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use prefix_index::{BlockHash, EngineHash, Overlap, Store, Tier, WorkerId};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{
+    PyAssertionError, PyIndexError, PyOverflowError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyInt, PyList};
 
-pub fn register(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Calls over more blocks than this let other Python threads run. Shorter ones do not: they take tens of microseconds
+/// at most, and getting the interpreter back from a busy thread can take its whole switch interval, 5 ms.
+const LONG: usize = 512;
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<BlockHashes>()?;
+    module.add_class::<StoreResult>()?;
+    module.add_class::<PrefixIndex>()?;
+    module.add_function(wrap_pyfunction!(root_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(hash_blocks, module)?)
+}
+
+/// The one place where the interpreter is released.
+fn detached_if_long<R: Send>(py: Python<'_>, blocks: usize, work: impl FnOnce() -> R + Send) -> R {
+    if blocks > LONG {
+        py.detach(work)
+    } else {
+        work()
+    }
+}
+
+/// An immutable sequence of chained block hashes; prefixes share its memory.
+#[pyclass(frozen, module = "warmroute._native")]
+struct BlockHashes {
+    hashes: Arc<[BlockHash]>,
+    len: usize,
+}
+
+impl BlockHashes {
+    fn new(hashes: Vec<BlockHash>) -> Self {
+        Self {
+            len: hashes.len(),
+            hashes: hashes.into(),
+        }
+    }
+
+    fn as_slice(&self) -> &[BlockHash] {
+        &self.hashes[..self.len]
+    }
+}
+
+#[pymethods]
+impl BlockHashes {
+    #[staticmethod]
+    fn from_list(hashes: Vec<u64>) -> Self {
+        Self::new(hashes.into_iter().map(BlockHash).collect())
+    }
+
+    fn prefix(&self, blocks: usize) -> Self {
+        Self {
+            hashes: Arc::clone(&self.hashes),
+            len: self.len.min(blocks),
+        }
+    }
+
+    fn to_list(&self) -> Vec<u64> {
+        self.as_slice().iter().map(|hash| hash.0).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    fn __getitem__(&self, index: isize) -> PyResult<u64> {
+        let position = if index < 0 {
+            self.len.checked_add_signed(index)
+        } else {
+            usize::try_from(index).ok()
+        };
+        let hash = position.and_then(|position| self.as_slice().get(position));
+        hash.map(|hash| hash.0)
+            .ok_or_else(|| PyIndexError::new_err("block out of range"))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PyList::new(py, self.to_list())?.call_method0("__iter__")
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+
+    /// The last hash covers all before it.
+    fn __hash__(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (self.len, self.as_slice().last()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        match self.as_slice().last() {
+            Some(last) => format!("<BlockHashes: {} blocks, last {:#018x}>", self.len, last.0),
+            None => "<BlockHashes: no blocks>".to_owned(),
+        }
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Vec<u64>,))> {
+        let from_list = py.get_type::<Self>().getattr("from_list")?;
+        Ok((from_list, (self.to_list(),)))
+    }
+}
+
+#[pyfunction]
+fn root_hash(block_size: u32, adapter: Option<&str>, salt: Option<&str>) -> PyResult<u64> {
+    positive(block_size as usize)?;
+    Ok(prefix_index::root_hash(block_size, adapter, salt).0)
+}
+
+#[pyfunction]
+#[pyo3(signature = (token_ids, block_size, root, block_keys=None))]
+fn hash_blocks(
+    py: Python<'_>,
+    token_ids: &Bound<'_, PyAny>,
+    block_size: usize,
+    root: u64,
+    block_keys: Option<Vec<Option<Vec<u8>>>>,
+) -> PyResult<BlockHashes> {
+    positive(block_size)?;
+    let tokens = to_token_ids(token_ids)?;
+    let blocks = tokens.len() / block_size;
+    let keys = block_keys.as_deref();
+    if keys.is_some_and(|keys| keys.len() < blocks) {
+        return Err(PyValueError::new_err(
+            "there are fewer block keys than full blocks",
+        ));
+    }
+    let hashes = detached_if_long(py, blocks, || {
+        prefix_index::hash_blocks(&tokens, block_size, BlockHash(root), keys.unwrap_or(&[]))
+    });
+    Ok(BlockHashes::new(hashes))
+}
+
+/// What became of the blocks of one store.
+#[pyclass(frozen, get_all, module = "warmroute._native")]
+struct StoreResult {
+    stored: usize,
+    duplicate: usize,
+    orphaned: usize,
+    rejected: usize,
+    ignored: usize,
+    linked: usize,
+}
+
+#[pymethods]
+impl StoreResult {
+    fn __repr__(&self) -> String {
+        format!(
+            "StoreResult(stored={}, duplicate={}, orphaned={}, rejected={}, ignored={}, linked={})",
+            self.stored, self.duplicate, self.orphaned, self.rejected, self.ignored, self.linked
+        )
+    }
+}
+
+impl From<prefix_index::StoreResult> for StoreResult {
+    fn from(result: prefix_index::StoreResult) -> Self {
+        Self {
+            stored: result.stored,
+            duplicate: result.duplicate,
+            orphaned: result.orphaned,
+            rejected: result.rejected,
+            ignored: result.ignored,
+            linked: result.linked,
+        }
+    }
+}
+
+/// Which worker holds which block.
+#[pyclass(frozen, module = "warmroute._native")]
+struct PrefixIndex {
+    index: RwLock<prefix_index::PrefixIndex>,
+}
+
+/// (worker, blocks by source: device, host, disk, remote, predicted)
+type Match = (u32, (u32, u32, u32, u32, u32));
+
+impl PrefixIndex {
+    /// A panic elsewhere must not end routing for good, so a poisoned lock is used on; `check_integrity` tells.
+    fn read<R>(&self, work: impl FnOnce(&prefix_index::PrefixIndex) -> R) -> R {
+        work(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<R>(&self, work: impl FnOnce(&mut prefix_index::PrefixIndex) -> R) -> R {
+        work(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl PrefixIndex {
+    #[new]
+    #[pyo3(signature = (orphan_limit=65_536))]
+    fn new(orphan_limit: usize) -> Self {
+        Self {
+            index: RwLock::new(prefix_index::PrefixIndex::new(orphan_limit)),
+        }
+    }
+
+    fn add_worker(&self, worker: u32, prediction_limit: usize) {
+        self.write(|index| index.add_worker(WorkerId(worker), prediction_limit));
+    }
+
+    fn forget(&self, py: Python<'_>, worker: u32) -> usize {
+        py.detach(|| self.write(|index| index.forget(WorkerId(worker))))
+    }
+
+    fn clear(&self, py: Python<'_>, worker: u32) -> usize {
+        py.detach(|| self.write(|index| index.clear(WorkerId(worker))))
+    }
+
+    #[pyo3(signature = (worker, tier, parent, engine_hashes, token_ids, block_size, root, block_keys=None))]
+    #[expect(clippy::too_many_arguments, reason = "the fields of an engine's event")]
+    fn store(
+        &self,
+        py: Python<'_>,
+        worker: u32,
+        tier: u32,
+        parent: Option<&Bound<'_, PyAny>>,
+        engine_hashes: &Bound<'_, PyAny>,
+        token_ids: &Bound<'_, PyAny>,
+        block_size: usize,
+        root: u64,
+        block_keys: Option<Vec<Option<Vec<u8>>>>,
+    ) -> PyResult<StoreResult> {
+        let tier = to_tier(tier)?;
+        let hashes = to_engine_hashes(engine_hashes)?;
+        let store = Store {
+            parent: parent.map(to_engine_hash).transpose()?,
+            engine_hashes: &hashes,
+            token_ids: &to_token_ids(token_ids)?,
+            block_size,
+            root: BlockHash(root),
+            keys: block_keys.as_deref().unwrap_or(&[]),
+        };
+        let stored = detached_if_long(py, hashes.len(), || {
+            self.write(|index| index.store(WorkerId(worker), tier, &store))
+        });
+        Ok(stored.into())
+    }
+
+    fn store_known(
+        &self,
+        worker: u32,
+        tier: u32,
+        engine_hashes: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let (tier, hashes) = (to_tier(tier)?, to_engine_hashes(engine_hashes)?);
+        Ok(self.write(|index| index.store_known(WorkerId(worker), tier, &hashes)))
+    }
+
+    fn remove(
+        &self,
+        py: Python<'_>,
+        worker: u32,
+        tier: u32,
+        engine_hashes: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let (tier, hashes) = (to_tier(tier)?, to_engine_hashes(engine_hashes)?);
+        Ok(detached_if_long(py, hashes.len(), || {
+            self.write(|index| index.remove(WorkerId(worker), tier, &hashes))
+        }))
+    }
+
+    fn predict(
+        &self,
+        py: Python<'_>,
+        worker: u32,
+        hashes: &BlockHashes,
+        expires_at: f64,
+    ) -> PyResult<()> {
+        not_nan(expires_at)?;
+        detached_if_long(py, hashes.len, || {
+            self.write(|index| index.predict(WorkerId(worker), hashes.as_slice(), expires_at));
+        });
+        Ok(())
+    }
+
+    fn expire(&self, now: f64) -> PyResult<usize> {
+        not_nan(now)?;
+        Ok(self.write(|index| index.expire(now)))
+    }
+
+    #[pyo3(name = "match")]
+    fn match_prefix(&self, py: Python<'_>, hashes: &BlockHashes, now: f64) -> PyResult<Vec<Match>> {
+        not_nan(now)?;
+        let found = detached_if_long(py, hashes.len, || {
+            self.read(|index| index.match_prefix(hashes.as_slice(), now))
+        });
+        Ok(found.into_iter().map(to_match).collect())
+    }
+
+    fn workers(&self) -> Vec<u32> {
+        self.read(|index| index.workers().iter().map(|worker| worker.0).collect())
+    }
+
+    fn blocks(&self, worker: u32) -> usize {
+        self.read(|index| index.blocks(WorkerId(worker)))
+    }
+
+    fn size(&self) -> usize {
+        self.read(prefix_index::PrefixIndex::size)
+    }
+
+    fn stats(&self) -> BTreeMap<&'static str, usize> {
+        self.read(|index| {
+            let counts = index.stats();
+            BTreeMap::from([
+                ("workers", index.workers().len()),
+                ("blocks", index.size()),
+                ("engine_hashes", index.engine_hashes()),
+                ("orphans", index.orphans()),
+                ("predictions", index.predictions()),
+                ("rejected", counts.rejected),
+                ("ignored", counts.ignored),
+                ("replaced", counts.replaced),
+                ("linked", counts.linked),
+                ("orphans_dropped", counts.orphans_dropped),
+                ("orphans_contradicted", counts.orphans_contradicted),
+                ("predictions_evicted", counts.predictions_evicted),
+            ])
+        })
+    }
+
+    fn check_integrity(&self, py: Python<'_>) -> PyResult<()> {
+        let verdict = py.detach(|| self.read(prefix_index::PrefixIndex::check_integrity));
+        verdict.map_err(PyAssertionError::new_err)
+    }
+}
+
+fn to_match((worker, overlap): (WorkerId, Overlap)) -> Match {
+    let [device, host, disk, remote] = overlap.tiers;
+    (worker.0, (device, host, disk, remote, overlap.predicted))
+}
+
+fn positive(block_size: usize) -> PyResult<()> {
+    if block_size == 0 {
+        return Err(PyValueError::new_err("block_size must be positive"));
+    }
     Ok(())
+}
+
+fn not_nan(time: f64) -> PyResult<()> {
+    if time.is_nan() {
+        return Err(PyValueError::new_err("a time must be a number"));
+    }
+    Ok(())
+}
+
+fn to_tier(tier: u32) -> PyResult<Tier> {
+    let known = usize::try_from(tier)
+        .ok()
+        .and_then(|tier| Tier::ALL.get(tier));
+    known
+        .copied()
+        .ok_or_else(|| PyValueError::new_err(format!("there is no tier {tier}")))
+}
+
+fn to_engine_hashes(value: &Bound<'_, PyAny>) -> PyResult<Vec<EngineHash>> {
+    value
+        .try_iter()?
+        .map(|item| to_engine_hash(&item?))
+        .collect()
+}
+
+fn to_engine_hash(value: &Bound<'_, PyAny>) -> PyResult<EngineHash> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(EngineHash::from_bytes(bytes.as_bytes()));
+    }
+    if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
+        let kind = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "an engine hash is an int or bytes, not {kind}"
+        )));
+    }
+    if let Ok(unsigned) = value.extract::<u64>() {
+        return Ok(unsigned.into());
+    }
+    let signed = value.extract::<i64>().map_err(|_| {
+        PyValueError::new_err(format!("engine hash {value} does not fit in 64 bits"))
+    })?;
+    Ok(signed.into())
+}
+
+/// A list is read item by item, a one-dimensional buffer of uint32 copied whole, any other sequence iterated.
+fn to_token_ids(value: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    if let Ok(list) = value.cast::<PyList>() {
+        return list.iter().map(|item| to_token_id(&item)).collect();
+    }
+    if let Ok(buffer) = PyBuffer::<u32>::get(value)
+        && buffer.dimensions() == 1
+    {
+        return buffer.to_vec(value.py());
+    }
+    value.try_iter()?.map(|item| to_token_id(&item?)).collect()
+}
+
+fn to_token_id(item: &Bound<'_, PyAny>) -> PyResult<u32> {
+    item.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(item.py()) {
+            PyValueError::new_err(format!("token id {item} is not between 0 and 2**32 - 1"))
+        } else {
+            error
+        }
+    })
 }

@@ -1,0 +1,436 @@
+//! The operations of the index.
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine_hash::EngineHash;
+use crate::hash::{BlockHash, contents};
+use crate::holders::{Holders, Holding};
+use crate::matching::{Overlap, match_prefix};
+use crate::orphans::Orphan;
+use crate::tier::{Copies, Tier, WorkerId};
+use crate::worker_blocks::{Announced, WorkerBlocks};
+
+/// A chain of blocks as an engine announces it.
+#[derive(Clone, Copy, Debug)]
+pub struct Store<'a> {
+    /// The block that the first one follows; none: it is the first of a prompt.
+    pub parent: Option<EngineHash>,
+    /// The engine's names of the blocks, in order.
+    pub engine_hashes: &'a [EngineHash],
+    /// `block_size` ids for each block.
+    pub token_ids: &'a [u32],
+    /// Tokens per block.
+    pub block_size: usize,
+    /// Where the chain starts if it has no parent.
+    pub root: BlockHash,
+    /// One per block, or none at all.
+    pub keys: &'a [Option<Vec<u8>>],
+}
+
+impl Store<'_> {
+    /// Whether the numbers fit and no block is its own ancestor.
+    fn is_sound(&self) -> bool {
+        let blocks = self.engine_hashes.len();
+        let tokens_fit = self.block_size > 0
+            && blocks.checked_mul(self.block_size) == Some(self.token_ids.len());
+        let keys_fit = self.keys.is_empty() || self.keys.len() == blocks;
+        tokens_fit && keys_fit && self.is_acyclic()
+    }
+
+    fn is_acyclic(&self) -> bool {
+        if let [only] = self.engine_hashes {
+            return self.parent != Some(*only);
+        }
+        let mut seen: FxHashSet<EngineHash> = self.parent.into_iter().collect();
+        self.engine_hashes.iter().all(|hash| seen.insert(*hash))
+    }
+}
+
+/// What became of the blocks of a store; all but `linked` add up to their number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreResult {
+    /// Now held in that tier, and not before.
+    pub stored: usize,
+    /// Further copies of what the tier held already.
+    pub duplicate: usize,
+    /// Held back: the parent is unknown.
+    pub orphaned: usize,
+    /// Of a store that contradicts itself.
+    pub rejected: usize,
+    /// Of a worker that is not known.
+    pub ignored: usize,
+    /// Earlier orphans that found their parent through this store.
+    pub linked: usize,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Blocks of stores that contradicted themselves.
+    pub rejected: usize,
+    /// Blocks said of unknown workers.
+    pub ignored: usize,
+    /// Engine hashes that came to stand for other tokens.
+    pub replaced: usize,
+    /// Orphans that found their parent.
+    pub linked: usize,
+    /// Orphans dropped for younger ones.
+    pub orphans_dropped: usize,
+    /// Orphans dropped because their hash had come to stand for something else.
+    pub orphans_contradicted: usize,
+    /// Predictions dropped for younger ones.
+    pub predictions_evicted: usize,
+}
+
+/// Which worker holds which block.
+#[derive(Debug)]
+pub struct PrefixIndex {
+    pub(crate) orphan_limit: usize,
+    pub(crate) holders: Holders,
+    pub(crate) workers: FxHashMap<WorkerId, WorkerBlocks>,
+    stats: Stats,
+}
+
+impl PrefixIndex {
+    /// An index that keeps at most `orphan_limit` orphans per worker.
+    #[must_use]
+    pub fn new(orphan_limit: usize) -> Self {
+        Self {
+            orphan_limit,
+            holders: Holders::default(),
+            workers: FxHashMap::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Makes a worker known, with the number of predicted blocks kept for it; again: changes that number.
+    pub fn add_worker(&mut self, worker: WorkerId, prediction_limit: usize) {
+        let orphan_limit = self.orphan_limit;
+        let known = self
+            .workers
+            .entry(worker)
+            .or_insert_with(|| WorkerBlocks::new(orphan_limit, prediction_limit));
+        known.predictions.set_limit(prediction_limit);
+        self.evict_predictions(worker);
+    }
+
+    /// Drops a worker and all that is known of it; the number of blocks it held.
+    pub fn forget(&mut self, worker: WorkerId) -> usize {
+        let held = self.clear(worker);
+        self.workers.remove(&worker);
+        held
+    }
+
+    /// Drops a worker's blocks, predictions and orphans; the number of blocks it held.
+    pub fn clear(&mut self, worker: WorkerId) -> usize {
+        let held = self.blocks(worker);
+        let Some(known) = self.workers.get_mut(&worker) else {
+            return 0;
+        };
+        let empty = WorkerBlocks::new(self.orphan_limit, known.predictions.limit());
+        let dropped = std::mem::replace(known, empty);
+        for announced in dropped.announced.values() {
+            self.holders.drop_holder(announced.block, worker);
+        }
+        for block in dropped.predictions.blocks() {
+            self.holders.drop_holder(block, worker);
+        }
+        self.holders.release_slack();
+        held
+    }
+
+    /// Takes in a chain of blocks that a worker has announced for a tier.
+    pub fn store(&mut self, worker: WorkerId, tier: Tier, store: &Store<'_>) -> StoreResult {
+        let blocks = store.engine_hashes.len();
+        let Some(known) = self.workers.get_mut(&worker) else {
+            self.stats.ignored += blocks;
+            return StoreResult {
+                ignored: blocks,
+                ..StoreResult::default()
+            };
+        };
+        if !store.is_sound() {
+            self.stats.rejected += blocks;
+            return StoreResult {
+                rejected: blocks,
+                ..StoreResult::default()
+            };
+        }
+        let mut intake = Intake {
+            worker,
+            known,
+            holders: &mut self.holders,
+            stats: &mut self.stats,
+        };
+        let (mut result, newly_known) = intake.take_chain(tier, store);
+        result.linked = intake.link(newly_known);
+        result
+    }
+
+    /// One more copy in a tier of each block that the worker has announced under these hashes; how many were known.
+    pub fn store_known(&mut self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
+        let Some(known) = self.workers.get_mut(&worker) else {
+            self.stats.ignored += hashes.len();
+            return 0;
+        };
+        let mut intake = Intake {
+            worker,
+            known,
+            holders: &mut self.holders,
+            stats: &mut self.stats,
+        };
+        let mut copied = 0;
+        for &hash in hashes {
+            if let Some(block) = intake.known.block(hash) {
+                intake.put(hash, block, tier);
+                copied += 1;
+            }
+        }
+        copied
+    }
+
+    /// Takes one copy of each block out of a tier; how many of them were there. Orphans go too, but do not count.
+    pub fn remove(&mut self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
+        let Some(known) = self.workers.get_mut(&worker) else {
+            return 0;
+        };
+        let mut removed = 0;
+        for &hash in hashes {
+            if let Some(block) = known.take_copy(hash, tier) {
+                removed += 1;
+                known.confirmed -= usize::from(self.holders.take_copies(block, worker, &one(tier)));
+            } else {
+                known.orphans.take_copy(hash, tier);
+            }
+        }
+        known.release_slack();
+        self.holders.release_slack();
+        removed
+    }
+
+    /// Assumes until a time (not NaN; may be infinite) that a worker holds these blocks. Confirmed ones are left alone.
+    pub fn predict(&mut self, worker: WorkerId, prompt: &[BlockHash], until: f64) {
+        let Some(known) = self.workers.get_mut(&worker) else {
+            self.stats.ignored += prompt.len();
+            return;
+        };
+        let holders = &mut self.holders;
+        // The tail first, so that it is older than the head and evicted before it.
+        let predicted = prompt
+            .iter()
+            .rev()
+            .copied()
+            .filter(|block| holders.predict(*block, worker, until));
+        known.predictions.record(predicted, until);
+        self.evict_predictions(worker);
+    }
+
+    fn evict_predictions(&mut self, worker: WorkerId) {
+        let Some(known) = self.workers.get_mut(&worker) else {
+            return;
+        };
+        for block in known.predictions.evict() {
+            self.holders.drop_holder(block, worker);
+            self.stats.predictions_evicted += 1;
+        }
+    }
+
+    /// Drops the predictions whose time has come; how many.
+    pub fn expire(&mut self, now: f64) -> usize {
+        let mut count = 0;
+        for (&worker, known) in &mut self.workers {
+            let expired = known.predictions.expire(now);
+            count += expired.len();
+            for block in expired {
+                self.holders.drop_holder(block, worker);
+            }
+            known.predictions.release_slack();
+        }
+        self.holders.release_slack();
+        count
+    }
+
+    /// The leading blocks of a prompt per worker that holds the first one, ascending by worker.
+    #[must_use]
+    pub fn match_prefix(&self, prompt: &[BlockHash], now: f64) -> Vec<(WorkerId, Overlap)> {
+        match_prefix(&self.holders, prompt, now)
+    }
+
+    /// The known workers, ascending.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerId> {
+        let mut workers: Vec<WorkerId> = self.workers.keys().copied().collect();
+        workers.sort_unstable();
+        workers
+    }
+
+    /// Distinct blocks that a worker holds or is predicted to hold.
+    #[must_use]
+    pub fn blocks(&self, worker: WorkerId) -> usize {
+        self.workers
+            .get(&worker)
+            .map_or(0, |known| known.confirmed + known.predictions.len())
+    }
+
+    /// Distinct blocks over all workers.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// Orphans over all workers.
+    #[must_use]
+    pub fn orphans(&self) -> usize {
+        self.workers.values().map(|known| known.orphans.len()).sum()
+    }
+
+    /// Predicted blocks over all workers, expired ones included until `expire` is called.
+    #[must_use]
+    pub fn predictions(&self) -> usize {
+        self.workers
+            .values()
+            .map(|known| known.predictions.len())
+            .sum()
+    }
+
+    /// Engine hashes that stand for a block, over all workers.
+    #[must_use]
+    pub fn engine_hashes(&self) -> usize {
+        self.workers
+            .values()
+            .map(|known| known.announced.len())
+            .sum()
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+}
+
+/// One worker's announcement on its way into both directions of the index.
+struct Intake<'a> {
+    worker: WorkerId,
+    known: &'a mut WorkerBlocks,
+    holders: &'a mut Holders,
+    stats: &'a mut Stats,
+}
+
+/// What putting one block did.
+struct Put {
+    /// The tier held the block already.
+    duplicate: bool,
+    /// The engine hash stood for nothing before.
+    newly_known: bool,
+}
+
+impl Intake<'_> {
+    /// Puts or orphans each block; also the engine hashes that orphans may be waiting for.
+    fn take_chain(&mut self, tier: Tier, store: &Store<'_>) -> (StoreResult, VecDeque<EngineHash>) {
+        let mut result = StoreResult::default();
+        let mut newly_known = VecDeque::new();
+        let mut parent_hash = store.parent;
+        let mut parent = store
+            .parent
+            .map_or(Some(store.root), |hash| self.known.block(hash));
+        let contents = contents(store.token_ids, store.block_size, store.keys);
+        for (&hash, content) in store.engine_hashes.iter().zip(contents) {
+            if let Some(above) = parent {
+                let block = above.then(content);
+                let put = self.put(hash, block, tier);
+                result.duplicate += usize::from(put.duplicate);
+                result.stored += usize::from(!put.duplicate);
+                newly_known.extend(put.newly_known.then_some(hash));
+                parent = Some(block);
+            } else {
+                if let Some(parent) = parent_hash {
+                    self.stats.orphans_dropped += self.known.orphans.keep(Orphan {
+                        hash,
+                        parent,
+                        content,
+                        tier,
+                    });
+                }
+                result.orphaned += 1;
+                parent = self.known.block(hash);
+            }
+            parent_hash = Some(hash);
+        }
+        (result, newly_known)
+    }
+
+    /// Puts the orphans that wait for these hashes, then those that wait for them, oldest first; how many.
+    ///
+    /// Each orphan is taken out when its parent becomes known, so this ends whatever the parents say.
+    fn link(&mut self, mut newly_known: VecDeque<EngineHash>) -> usize {
+        let mut linked = 0;
+        while let Some(parent) = newly_known.pop_front() {
+            let Some(above) = self.known.block(parent) else {
+                continue;
+            };
+            for orphan in self.known.orphans.take_children(parent) {
+                let block = above.then(orphan.content);
+                if self
+                    .known
+                    .block(orphan.hash)
+                    .is_some_and(|known| known != block)
+                {
+                    self.stats.orphans_contradicted += 1;
+                    continue;
+                }
+                let put = self.put(orphan.hash, block, orphan.tier);
+                newly_known.extend(put.newly_known.then_some(orphan.hash));
+                linked += 1;
+            }
+        }
+        self.stats.linked += linked;
+        linked
+    }
+
+    /// Adds one copy of a block under an engine hash; another block it stood for hands over its copies.
+    fn put(&mut self, hash: EngineHash, block: BlockHash, tier: Tier) -> Put {
+        let before = self.known.announced.get(&hash).copied();
+        let duplicate = self.add(block, &one(tier));
+        let mut copies = before.map_or(Copies::default(), |announced| announced.copies);
+        if let Some(replaced) = before.filter(|announced| announced.block != block) {
+            self.add(block, &replaced.copies);
+            self.known.confirmed -= usize::from(self.holders.take_copies(
+                replaced.block,
+                self.worker,
+                &replaced.copies,
+            ));
+            self.stats.replaced += 1;
+        }
+        copies[tier as usize] = copies[tier as usize].saturating_add(1);
+        self.known
+            .announced
+            .insert(hash, Announced { block, copies });
+        Put {
+            duplicate,
+            newly_known: before.is_none(),
+        }
+    }
+
+    /// Adds copies to the block's holders; whether the first tier among them had some already.
+    fn add(&mut self, block: BlockHash, copies: &Copies) -> bool {
+        let before = self.holders.add_copies(block, self.worker, copies);
+        if let Some(Holding::Confirmed(held)) = before {
+            return held
+                .iter()
+                .zip(copies)
+                .any(|(held, added)| *held > 0 && *added > 0);
+        }
+        self.known.confirmed += 1;
+        self.known.predictions.end(block);
+        false
+    }
+}
+
+fn one(tier: Tier) -> Copies {
+    let mut copies = Copies::default();
+    copies[tier as usize] = 1;
+    copies
+}

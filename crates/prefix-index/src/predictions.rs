@@ -1,0 +1,223 @@
+//! Worker -> the blocks it is assumed to hold, by age and by deadline.
+//!
+//! Renewing a prediction moves it to the young end. That and the eviction order make this the LRU model of an engine
+//! that sends no events, with `limit` as its capacity; with a near deadline it bridges the time between a dispatch and
+//! the engine's event.
+//!
+//! Both orders are lazy: an entry is stale once its block has been renewed or dropped, and stale entries go when they
+//! come up or when they outnumber the live ones. A renewed block costs one push instead of two tree moves.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rustc_hash::FxHashMap;
+
+use crate::hash::BlockHash;
+use crate::holders::release_slack;
+
+/// Stale entries that are tolerated beside as many as there are live ones.
+const SLACK: usize = 1_024;
+
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    serial: u64,
+    until: f64,
+}
+
+/// One call's predictions are those numbered `first` to `last`; they end together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Deadline {
+    until: f64,
+    first: u64,
+    last: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Predictions {
+    limit: usize,
+    next: u64,
+    live: FxHashMap<BlockHash, Live>,
+    /// Ascending by serial number.
+    ages: VecDeque<(u64, BlockHash)>,
+    /// None for what never ends.
+    deadlines: BTreeSet<Deadline>,
+}
+
+impl Predictions {
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            next: 0,
+            live: FxHashMap::default(),
+            ages: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = BlockHash> {
+        self.live.keys().copied()
+    }
+
+    pub fn until(&self, block: BlockHash) -> Option<f64> {
+        self.live.get(&block).map(|live| live.until)
+    }
+
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Records or renews predictions; the first given is the oldest, so a prompt's tail comes first.
+    pub fn record(&mut self, blocks: impl Iterator<Item = BlockHash>, until: f64) {
+        let first = self.next;
+        for block in blocks {
+            self.live.insert(
+                block,
+                Live {
+                    serial: self.next,
+                    until,
+                },
+            );
+            self.ages.push_back((self.next, block));
+            self.next += 1;
+        }
+        if first < self.next && until < f64::INFINITY {
+            self.deadlines.insert(Deadline {
+                until,
+                first,
+                last: self.next - 1,
+            });
+        }
+        self.compact();
+    }
+
+    /// Ends a prediction; unknown is a no-op.
+    pub fn end(&mut self, block: BlockHash) {
+        self.live.remove(&block);
+    }
+
+    /// Ends the oldest until no more than the limit are left; which.
+    pub fn evict(&mut self) -> Vec<BlockHash> {
+        let mut evicted = Vec::new();
+        while self.live.len() > self.limit {
+            let Some((serial, block)) = self.ages.pop_front() else {
+                break;
+            };
+            if is_live(&self.live, serial, block) {
+                self.live.remove(&block);
+                evicted.push(block);
+            }
+        }
+        evicted
+    }
+
+    /// Ends those whose time has come; which.
+    pub fn expire(&mut self, now: f64) -> Vec<BlockHash> {
+        let mut expired = Vec::new();
+        while self
+            .deadlines
+            .first()
+            .is_some_and(|deadline| deadline.until <= now)
+        {
+            let Some(deadline) = self.deadlines.pop_first() else {
+                break;
+            };
+            let start = self
+                .ages
+                .partition_point(|(serial, _)| *serial < deadline.first);
+            for &(serial, block) in self
+                .ages
+                .range(start..)
+                .take_while(|(serial, _)| *serial <= deadline.last)
+            {
+                if is_live(&self.live, serial, block) {
+                    self.live.remove(&block);
+                    expired.push(block);
+                }
+            }
+        }
+        self.compact();
+        expired
+    }
+
+    fn compact(&mut self) {
+        let tolerated = 2 * self.live.len() + SLACK;
+        if self.ages.len() <= tolerated && self.deadlines.len() <= tolerated {
+            return;
+        }
+        let (live, ages) = (&self.live, &mut self.ages);
+        ages.retain(|&(serial, block)| is_live(live, serial, block));
+        self.deadlines.retain(|deadline| {
+            let place = ages.partition_point(|(serial, _)| *serial < deadline.first);
+            ages.get(place)
+                .is_some_and(|(serial, _)| *serial <= deadline.last)
+        });
+    }
+
+    pub fn release_slack(&mut self) {
+        release_slack(&mut self.live);
+        if self.ages.capacity() > SLACK && self.ages.len() < self.ages.capacity() / 8 {
+            self.ages.shrink_to(2 * self.ages.len());
+        }
+    }
+
+    /// Where a prediction has no place among the ages, or its deadline is lost.
+    pub fn check(&self) -> Result<(), String> {
+        let deadlines: BTreeMap<u64, Deadline> = self
+            .deadlines
+            .iter()
+            .map(|entry| (entry.first, *entry))
+            .collect();
+        for (block, live) in &self.live {
+            let place = self
+                .ages
+                .binary_search_by_key(&live.serial, |(serial, _)| *serial);
+            let deadline = deadlines.range(..=live.serial).next_back();
+            let ends = live.until == f64::INFINITY
+                || deadline.is_some_and(|(_, deadline)| deadline.covers(live));
+            if !place.is_ok_and(|place| self.ages[place].1 == *block) || !ends {
+                return Err(format!(
+                    "prediction {live:?} of {block:?} has lost its place"
+                ));
+            }
+        }
+        if self.len() > self.limit {
+            Err(format!("{} predictions above the limit", self.len()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Deadline {
+    fn covers(&self, live: &Live) -> bool {
+        self.until.total_cmp(&live.until).is_eq() && live.serial <= self.last
+    }
+}
+
+impl Eq for Deadline {}
+
+impl PartialOrd for Deadline {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Deadline {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.until
+            .total_cmp(&other.until)
+            .then(self.first.cmp(&other.first))
+    }
+}
+
+fn is_live(live: &FxHashMap<BlockHash, Live>, serial: u64, block: BlockHash) -> bool {
+    live.get(&block).is_some_and(|live| live.serial == serial)
+}
