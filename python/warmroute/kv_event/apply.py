@@ -103,7 +103,11 @@ def _store(index: BlockIndex, worker: int, event: BlockStored, groups: CacheGrou
     elif not event.is_indexable:
         report.unindexed += blocks
     else:
-        namespace = Namespace(event.adapter, event.salt)
+        _store_chain(index, worker, event, report)
+
+
+def _store_chain(index: BlockIndex, worker: int, event: BlockStored, report: ApplyReport) -> None:
+    try:
         result = index.store(
             worker,
             event.tier,
@@ -111,11 +115,15 @@ def _store(index: BlockIndex, worker: int, event: BlockStored, groups: CacheGrou
             event.block_hashes,
             event.token_ids,
             event.block_size,
-            namespace,
+            Namespace(event.adapter, event.salt),
             event.block_keys,
         )
-        report.stored += result.stored
-        report.duplicate += result.duplicate
-        report.orphaned += result.orphaned
-        report.linked += result.linked
-        report.rejected += bool(result.rejected)
+    except ValueError:
+        # A token id or block size beyond 32 bits; types are the decoder's business.
+        report.rejected += 1
+        return
+    report.stored += result.stored
+    report.duplicate += result.duplicate
+    report.orphaned += result.orphaned
+    report.linked += result.linked
+    report.rejected += bool(result.rejected)

@@ -8,15 +8,14 @@ absent keys take the defaults below, further array elements and unknown keys are
 A field is typed as strictly as it is needed: a wrong block hash spoils the event, an odd `lora_id` must not.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-# Token ids are indices into a vocabulary; the index holds them as unsigned 32-bit numbers.
-Token = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
-BlockSize = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+# Ranges are not declared here: msgspec 0.23 crashes in the garbage collector where types carry `Meta` limits (its issue
+# 717), and the index checks token ids anyway.
 # SGLang with EAGLE keys its cache by bigrams and sends each token with its successor.
-TokenOrBigram = Token | tuple[Token, Token]
+TokenOrBigram = int | tuple[int, int]
 WireHash = int | bytes
 
 
@@ -37,7 +36,7 @@ class StoredArray(msgspec.Struct, array_like=True, tag="BlockStored"):
     block_hashes: list[WireHash]
     parent_block_hash: WireHash | None = None
     token_ids: list[TokenOrBigram] | None = None
-    block_size: BlockSize | None = None
+    block_size: int | None = None
     lora_id: Any = None
     medium: Any = None
     lora_name: Any = None
