@@ -4,7 +4,8 @@
               tier where that is quicker
     queue     the prompt tokens booked before ours and not computed yet, at the same rate
     decode    our answer's tokens, each slowed by everybody who already runs there, and everybody slowed by ours
-    stall     our prefill, once for each running request, whose next tokens it holds up
+    stall     our prefill, once for each running request, whose next tokens it holds up, and once for whoever comes
+              next: without this a burst of equal prompts is scattered, each computing what it could have waited for
 
 Every term is a time that somebody waits, so they add up without weights. Prefill and decode share the engine's steps
 (step time = base + slope x running + prefill tokens / rate), which is where the last two come from.
@@ -34,7 +35,7 @@ def _cost(request: PolicyRequest, candidate: Candidate) -> Cost:
         "prefill_s": prefill_s,
         "queue_s": load.queued_tokens / rates.prefill_tokens_per_s,
         "decode_s": 2.0 * request.output_tokens * rates.decode_slope_s * load.requests,
-        "stall_s": prefill_s * load.decoding,
+        "stall_s": prefill_s * (1 + load.decoding),
     }
     return Cost(sum(terms.values()), terms)
 

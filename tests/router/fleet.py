@@ -1,0 +1,68 @@
+"""A router over a few workers without sockets, for tests of decisions."""
+
+import random
+from collections.abc import Sequence
+
+from warmroute.block import Namespace, Tier
+from warmroute.policy import POLICIES
+from warmroute.prefix_index import PrefixIndex
+from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
+from warmroute.worker import Worker, WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
+
+BLOCK_SIZE = 16
+MODEL = "m"
+
+
+def blocks(*names: str) -> list[int]:
+    """Token ids of one block for each name; equal names give equal blocks."""
+    return [1000 * (sum(name.encode()) + 1) + offset for name in names for offset in range(BLOCK_SIZE)]
+
+
+class Fleet:
+    """Named workers that are ready and serve MODEL."""
+
+    def __init__(self, names: Sequence[str], policy: str = "warmroute", adapters: Sequence[str] = ()) -> None:
+        self.router = Router(WorkerTable(), PrefixIndex(), POLICIES[policy]())
+        self.workers = {name: self.add(name, adapters) for name in names}
+        self.rng = random.Random(7)
+        self._requests = 0
+
+    def add(self, name: str, adapters: Sequence[str] = ()) -> Worker:
+        worker = self.router.table.add(WorkerSpec(f"http://{name}:1"))
+        models = {MODEL: False} | dict.fromkeys(adapters, True)
+        self.router.table.learn(worker, WorkerFacts(models, BLOCK_SIZE, 10_000))
+        self.router.table.set_status(worker, WorkerStatus.READY)
+        self.router.index.add_worker(worker.key, 10_000)
+        self.router.expect_events(worker, True)
+        return worker
+
+    def holds(self, name: str, token_ids: Sequence[int], tier: Tier = Tier.DEVICE, adapter: str | None = None) -> None:
+        """The worker's engine says that it has cached these tokens."""
+        count = len(token_ids) // BLOCK_SIZE
+        hashes = [hash((name, tuple(token_ids[: (i + 1) * BLOCK_SIZE]), tier)) for i in range(count)]
+        self.router.index.store(
+            self.workers[name].key, tier, None, hashes, token_ids, BLOCK_SIZE, Namespace(adapter=adapter)
+        )
+
+    def request(self, token_ids: Sequence[int] | None, model: str | None = MODEL, stream: bool = True) -> RouteRequest:
+        self._requests += 1
+        size = len(token_ids) if token_ids is not None else 0
+        return RouteRequest(f"r{self._requests}", model, token_ids, size, stream)
+
+    def route(self, request: RouteRequest, now: float = 0.0, tried: Sequence[str] = ()) -> Decision:
+        verdict = self.router.route(request, now, self.rng, tried={self.workers[name].id for name in tried})
+        assert isinstance(verdict, Decision)
+        self.router.table.check_integrity()
+        return verdict
+
+    def refuse(self, request: RouteRequest, tried: Sequence[str] = ()) -> Refusal:
+        verdict = self.router.route(request, 0.0, self.rng, tried={self.workers[name].id for name in tried})
+        assert isinstance(verdict, Refusal)
+        return verdict
+
+    def name_of(self, decision: Decision) -> str:
+        return next(name for name, worker in self.workers.items() if worker is decision.worker)
+
+    def complete(self, decision: Decision, now: float = 1.0) -> None:
+        self.router.settle(decision, Outcome(completed=True, worker_failed=False, ended_at=now))
+        self.router.table.check_integrity()
