@@ -7,7 +7,7 @@ from warmroute.openai_api.prompt import ChatContent, JsonObject
 from warmroute.openai_api.reading import UNTOLD, Reading
 
 # The parts of a message that become text; every other kind (an image, audio, a video) becomes tokens of its own making.
-_TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", "thinking", "reasoning", "tool_reference"})
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", "thinking", "tool_reference"})
 
 
 def read_chat(body: JsonObject) -> Reading:

@@ -1,0 +1,121 @@
+"""A tokenizer in this process: chat template, then text to ids."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+
+from warmroute.errors import ModelAssetError, TemplateError
+from warmroute.openai_api import ChatContent, Content, JsonObject, Prompt, TokenContent
+from warmroute.tokenizer.assets import DEFAULT_TEMPLATE, TokenizerAssets, find_assets
+from warmroute.tokenizer.chat_template import ChatTemplate, Clock
+from warmroute.tokenizer.conversation import engine_messages, engine_tools
+from warmroute.tokenizer.token_ids import TokenIds
+
+
+class LocalTokenizer:
+    """Renders and encodes prompts as the engine that serves the model does. Safe from any thread."""
+
+    def __init__(self, tokenizer: Tokenizer, assets: TokenizerAssets, clock: Clock = datetime.now) -> None:
+        """`clock` is what templates read that write the date. Raises TemplateError for an unreadable template."""
+        self._tokenizer = tokenizer
+        self._special_tokens = assets.special_tokens
+        self._templates = {name: ChatTemplate(text, clock) for name, text in assets.templates.items()}
+        self._template_names = {text: name for name, text in assets.templates.items()}
+
+    @classmethod
+    def load(cls, source: str | Path, clock: Clock = datetime.now) -> Self:
+        """From a folder, the name of a packaged model, or a hub id. Raises ModelAssetError."""
+        assets = find_assets(source)
+        try:
+            tokenizer = Tokenizer.from_file(str(assets.folder / "tokenizer.json"))
+            _set_ends(tokenizer, assets)
+            return cls(tokenizer, assets, clock)
+        except TemplateError as exc:
+            raise ModelAssetError(f"{assets.folder}: {exc}") from exc
+        except Exception as exc:  # `tokenizers` raises bare Exception.
+            raise ModelAssetError(f"{assets.folder / 'tokenizer.json'} cannot be read ({exc}); fetch it again") from exc
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens in the vocabulary, special ones included."""
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, prompt: Prompt) -> TokenIds:
+        """The ids of the first content and the number over all. Raises TemplateError."""
+        lists = [self._encode(content) for content in prompt.contents]
+        return TokenIds(lists[0] if lists else [], sum(map(len, lists)))
+
+    def encode_text(self, text: str, add_special_tokens: bool) -> list[int]:
+        """The ids of a text. Raises TemplateError for one that holds half of a surrogate pair."""
+        try:
+            # The batch call lets other threads run while it works; `encode` does not.
+            return self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
+        except TypeError as exc:
+            raise TemplateError("the text holds half of a surrogate pair") from exc
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """The text of `ids`; bytes that are no character become U+FFFD."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+    def render_chat(self, messages: list[JsonObject], tools: list[JsonObject] | None = None, **options: Any) -> str:
+        """The text of a conversation; `options` are fields of ChatContent. Raises TemplateError."""
+        return self.render(ChatContent(messages, tools, **options))
+
+    def render(self, chat: ChatContent) -> str:
+        """The text that the engine makes of a conversation. Raises TemplateError."""
+        template = self._template(chat)
+        messages = engine_messages(chat.messages, template.takes_parts, template.knows_developer)
+        variables = self._variables(chat)
+        if chat.continue_final_message:
+            return template.render_open(messages, variables)
+        return template.render(messages, variables)
+
+    def _encode(self, content: Content) -> list[int]:
+        if isinstance(content, TokenContent):
+            return list(content.token_ids)
+        if isinstance(content, ChatContent):
+            return self.encode_text(self.render(content), content.add_special_tokens)
+        return self.encode_text(content.text, content.add_special_tokens)
+
+    def _template(self, chat: ChatContent) -> ChatTemplate:
+        """A client may name one of the model's templates. One of its own is refused, as engines refuse it."""
+        name = chat.chat_template
+        if name is not None and name not in self._templates:
+            if name not in self._template_names:
+                raise TemplateError("the request brings a chat template of its own")
+            name = self._template_names[name]
+        if name is None:
+            name = "tool_use" if chat.tools is not None and "tool_use" in self._templates else DEFAULT_TEMPLATE
+        template = self._templates.get(name)
+        if template is None:
+            raise TemplateError("the model has no chat template")
+        return template
+
+    def _variables(self, chat: ChatContent) -> Mapping[str, Any]:
+        options = {**self._special_tokens, "documents": None, **chat.template_options}
+        if chat.documents is not None:
+            options["documents"] = chat.documents
+        cue = chat.add_generation_prompt and not chat.continue_final_message
+        return options | {"tools": engine_tools(chat.tools), "add_generation_prompt": cue}
+
+
+def _set_ends(tokenizer: Tokenizer, assets: TokenizerAssets) -> None:
+    """What stands before and after every text, where the configuration says so and not `tokenizer.json`.
+
+    Source: transformers 5.24, `tokenization_utils_tokenizers.py` (`update_post_processor`).
+    """
+    wanted = {end: assets.config.get(f"add_{end}_token") for end in ("bos", "eos")}
+    if all(value is None for value in wanted.values()):
+        return
+    tokens = {end: assets.special_tokens.get(f"{end}_token") if wanted[end] else None for end in wanted}
+    bos, eos = tokens["bos"], tokens["eos"]
+    known = [token for token in (bos, eos) if token is not None]
+    tokenizer.post_processor = TemplateProcessing(
+        single=[*([bos] if bos else []), "$A:0", *([eos] if eos else [])],
+        pair=[*([bos] if bos else []), "$A:0", "$B:1", *([eos] if eos else [])],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in dict.fromkeys(known)],
+    )
