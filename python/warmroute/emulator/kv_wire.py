@@ -1,0 +1,110 @@
+"""Changes of the prefix cache in vLLM's wire format (`vllm/distributed/kv_events.py`).
+
+A batch is the array `[timestamp, events, rank]`. An event is a map with its name under "type" since 0.24, in which
+fields that have a default and equal it are left out; before, it was an array of its name and all fields in order.
+Field order and defaults are those of vLLM 0.33 for maps, of 0.23 for arrays.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from warmroute.engine_model import KvChange, KvRemoved, KvStored
+
+_MEDIUM = "GPU"
+_GROUP = 0
+_KIND = "full_attention"
+_RANK = 0
+
+ExtraKeys = list[tuple[str, ...] | None]
+
+
+class _MapStored(msgspec.Struct, tag="BlockStored", omit_defaults=True, gc=False):
+    block_hashes: list[int]
+    parent_block_hash: int | None
+    token_ids: list[int]
+    block_size: int
+    lora_id: int | None
+    medium: str | None
+    lora_name: str | None
+    extra_keys: ExtraKeys | None = None
+    group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: int | None = None
+
+
+class _MapRemoved(msgspec.Struct, tag="BlockRemoved", omit_defaults=True, gc=False):
+    block_hashes: list[int]
+    medium: str | None
+    group_idx: int | None = None
+
+
+class _MapCleared(msgspec.Struct, tag="AllBlocksCleared", gc=False):
+    pass
+
+
+class _ArrayStored(msgspec.Struct, tag="BlockStored", array_like=True, gc=False):
+    block_hashes: list[int]
+    parent_block_hash: int | None
+    token_ids: list[int]
+    block_size: int
+    lora_id: int | None
+    medium: str | None
+    lora_name: str | None
+    extra_keys: ExtraKeys | None = None
+    group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: int | None = None
+
+
+class _ArrayRemoved(msgspec.Struct, tag="BlockRemoved", array_like=True, gc=False):
+    block_hashes: list[int]
+    medium: str | None
+    group_idx: int | None = None
+
+
+class _ArrayCleared(msgspec.Struct, tag="AllBlocksCleared", array_like=True, gc=False):
+    pass
+
+
+_STORED = {"map": _MapStored, "array": _ArrayStored}
+_REMOVED = {"map": _MapRemoved, "array": _ArrayRemoved}
+_CLEARED = {"map": _MapCleared, "array": _ArrayCleared}
+
+
+class KvWire:
+    """Encodes batches in one form: "map" or "array"."""
+
+    def __init__(self, form: str) -> None:
+        self._stored, self._removed, self._cleared = _STORED[form], _REMOVED[form], _CLEARED[form]
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def batch(self, timestamp: float, changes: Sequence[KvChange]) -> bytes:
+        """One batch of events; `timestamp` in seconds since 1970."""
+        return self._encode([timestamp, [self._event(change) for change in changes], _RANK])
+
+    def _event(self, change: KvChange) -> msgspec.Struct:
+        if isinstance(change, KvStored):
+            return self._stored(
+                block_hashes=list(change.block_hashes),
+                parent_block_hash=change.parent,
+                token_ids=list(change.token_ids),
+                block_size=change.block_size,
+                lora_id=None,
+                medium=_MEDIUM,
+                lora_name=change.namespace.adapter,
+                extra_keys=_extra_keys(change),
+                group_idx=_GROUP,
+                kv_cache_spec_kind=_KIND,
+            )
+        if isinstance(change, KvRemoved):
+            return self._removed(block_hashes=[change.block_hash], medium=_MEDIUM, group_idx=_GROUP)
+        return self._cleared()
+
+
+def _extra_keys(change: KvStored) -> ExtraKeys:
+    """One entry per block: the adapter in each, the salt in the first block of a prompt; None where there are none."""
+    adapter, salt = change.namespace.adapter, change.namespace.salt
+    common = () if adapter is None else (adapter,)
+    first = (*common, salt) if salt is not None and change.parent is None else common
+    return [keys or None for keys in (first, *[common] * (len(change.block_hashes) - 1))]

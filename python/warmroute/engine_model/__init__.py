@@ -1,0 +1,30 @@
+"""An iteration-level model of an LLM engine: batching, paged KV blocks, prefix cache, step time.
+
+It has no clock, no socket and no thread: time goes in as an argument and comes out as a duration, so that an emulated
+server (real time) and a simulator (virtual time) run the same code.
+
+    model.submit(request, now)
+    step = model.step(now)            # what the engine computes next, and how long that takes
+    result = model.complete(step)     # at now + step.duration_s: the new tokens, the requests that ended, the KV events
+"""
+
+from warmroute.engine_model.kv_change import KvChange, KvCleared, KvRemoved, KvStored
+from warmroute.engine_model.model import EngineModel, EngineState
+from warmroute.engine_model.options import EngineOptions
+from warmroute.engine_model.request import Request
+from warmroute.engine_model.step import Admission, Output, Step, StepResult
+
+__all__ = [
+    "Admission",
+    "EngineModel",
+    "EngineOptions",
+    "EngineState",
+    "KvChange",
+    "KvCleared",
+    "KvRemoved",
+    "KvStored",
+    "Output",
+    "Request",
+    "Step",
+    "StepResult",
+]

@@ -1,0 +1,116 @@
+"""The blocks of requests: prefix lookup, growth, release, and the record of what changed."""
+
+from collections.abc import Sequence
+
+from warmroute.engine_model.block_pool import BlockPool
+from warmroute.engine_model.kv_change import KvChange, KvCleared, KvRemoved, KvStored
+from warmroute.engine_model.request import LiveRequest
+
+
+class KvCache:
+    """Gives blocks to requests and takes them back (vLLM's `kv_cache_manager.py` for one full-attention group).
+
+    A block is labelled, and announced, in the step that computes its last token. A prompt that is cached to its
+    end has its last block computed anew, which makes a second block of the same hash: vLLM does not merge them,
+    and neither does this cache.
+    """
+
+    def __init__(self, pool: BlockPool, block_size: int, enable_prefix_caching: bool) -> None:
+        self._pool = pool
+        self._block_size = block_size
+        self._prefix_caching = enable_prefix_caching
+        self._changes: list[KvChange] = []
+
+    @property
+    def usage(self) -> float:
+        """Share of the blocks that a request holds; cached blocks without a holder count as free, as in vLLM."""
+        return 1 - self._pool.free_blocks / self._pool.num_blocks
+
+    def cached_prefix(self, live: LiveRequest) -> list[int]:
+        """Blocks that already hold the beginning of `live`; never its last token, which must be computed."""
+        if not self._prefix_caching:
+            return []
+        blocks: list[int] = []
+        for block_hash in live.block_hashes[: (live.known_tokens - 1) // self._block_size]:
+            block = self._pool.find(block_hash)
+            if block is None:
+                break
+            blocks.append(block)
+        return blocks
+
+    def admit(self, live: LiveRequest, prefix: Sequence[int], tokens: int) -> bool:
+        """Give `live` the blocks in `prefix` and room for `tokens` more; False, with nothing done, if they lack."""
+        computed = len(prefix) * self._block_size
+        fresh = self._blocks_for(computed + tokens) - len(prefix)
+        if fresh + sum(map(self._pool.is_free, prefix)) > self._pool.free_blocks:
+            return False
+        self._pool.hold(prefix)
+        live.blocks.extend(prefix)
+        live.labelled_blocks = len(prefix)
+        live.computed = computed
+        return self.grow(live, tokens)
+
+    def grow(self, live: LiveRequest, tokens: int) -> bool:
+        """Make room for the next `tokens` of `live` and count them as computed; False if blocks lack."""
+        computed = live.computed + tokens
+        fresh = self._blocks_for(computed) - len(live.blocks)
+        if fresh > 0:
+            if fresh > self._pool.free_blocks:
+                return False
+            self._take(live, fresh)
+        live.computed = computed
+        if self._prefix_caching and computed // self._block_size > live.labelled_blocks:
+            self._label(live, computed // self._block_size)
+        return True
+
+    def release(self, live: LiveRequest) -> None:
+        """Take all blocks back; what was labelled stays findable until its block is handed out again."""
+        self._pool.release(live.blocks)
+        live.blocks = []
+        live.labelled_blocks = 0
+        live.computed = 0
+
+    def reset(self) -> bool:
+        """Drop the prefix cache; False, with nothing done, while a request holds a block."""
+        if self._pool.free_blocks != self._pool.num_blocks:
+            return False
+        self._pool.unlabel_all()
+        self._changes.append(KvCleared())
+        return True
+
+    def take_changes(self) -> list[KvChange]:
+        """What changed since the last call, oldest first."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def labels(self) -> dict[int, int]:
+        """How many blocks have each hash: what a listener to every change must believe."""
+        return self._pool.labels()
+
+    def check_integrity(self, holders: Sequence[LiveRequest]) -> None:
+        """Assert that the pool agrees with `holders`, and each holder with itself."""
+        self._pool.check_integrity([live.blocks for live in holders])
+        for live in holders:
+            assert len(live.blocks) == self._blocks_for(live.computed), "blocks do not fit the computed tokens"
+            expected = live.computed // self._block_size if self._prefix_caching else 0
+            assert live.labelled_blocks == expected, "a full block without a hash, or a hash on a partial block"
+
+    def _blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self._block_size)
+
+    def _take(self, live: LiveRequest, count: int) -> None:
+        for _ in range(count):
+            block, lost = self._pool.take()
+            live.blocks.append(block)
+            if lost is not None:
+                self._changes.append(KvRemoved(lost))
+
+    def _label(self, live: LiveRequest, full_blocks: int) -> None:
+        start, size = live.labelled_blocks, self._block_size
+        hashes = live.block_hashes[start:full_blocks]
+        for block, block_hash in zip(live.blocks[start:full_blocks], hashes, strict=True):
+            self._pool.label(block, block_hash)
+        parent = live.block_hashes[start - 1] if start else None
+        token_ids = live.token_ids[start * size : full_blocks * size]
+        self._changes.append(KvStored(hashes, parent, token_ids, size, live.request.namespace))
+        live.labelled_blocks = full_blocks

@@ -1,0 +1,37 @@
+"""What happened to the prefix cache in a step; the emulator turns these into an engine's KV events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from warmroute.block import Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class KvStored:
+    """Consecutive blocks got their hashes: one change per request and step, as vLLM announces it.
+
+    `token_ids` are exactly `len(block_hashes) * block_size` ids; `parent` is the hash of the block before the first
+    one, or None where the first is block 0 of its request.
+    """
+
+    block_hashes: Sequence[int]
+    parent: int | None
+    token_ids: Sequence[int]
+    block_size: int
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class KvRemoved:
+    """One physical block lost its hash because it is used for something else now."""
+
+    block_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class KvCleared:
+    """The whole prefix cache was dropped."""
+
+
+KvChange: TypeAlias = KvStored | KvRemoved | KvCleared

@@ -1,0 +1,158 @@
+"""The engine: requests in, steps out."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from warmroute.engine_model.block_hasher import BlockHasher
+from warmroute.engine_model.block_pool import BlockPool
+from warmroute.engine_model.kv_cache import KvCache
+from warmroute.engine_model.kv_change import KvChange
+from warmroute.engine_model.options import EngineOptions
+from warmroute.engine_model.request import LiveRequest, Request
+from warmroute.engine_model.scheduler import Scheduler
+from warmroute.engine_model.step import Output, Step, StepResult, step_duration
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """What an engine tells about itself: gauges (now) and counters (since its start)."""
+
+    running: int
+    waiting: int
+    kv_usage: float
+    prompt_tokens: int
+    generation_tokens: int
+    prefix_queries: int
+    prefix_hits: int
+    preemptions: int
+
+
+class EngineModel:
+    """One engine. `seed` takes the place of the random root that an engine process gives to its block hashes.
+
+    Times are seconds on whatever clock the caller keeps; they must not go backwards. Between `step` and `complete`
+    requests may be submitted and aborted, but no second step may be started.
+    """
+
+    def __init__(self, options: EngineOptions, seed: int = 0) -> None:
+        self.options = options
+        self._hasher = BlockHasher(options.block_size, seed)
+        self._cache = KvCache(BlockPool(options.num_blocks), options.block_size, options.enable_prefix_caching)
+        self._scheduler = Scheduler(options, self._cache)
+        self._requests: dict[str, LiveRequest] = {}
+        self._arriving: deque[LiveRequest] = deque()
+        self._current: Step | None = None
+        self._prompt_tokens = self._generation_tokens = self._prefix_queries = self._prefix_hits = 0
+        self._preemptions = 0
+
+    def fits(self, prompt_tokens: int, answer_tokens: int) -> bool:
+        """True where a request of that size can be served at all."""
+        return prompt_tokens + answer_tokens <= self.options.context_tokens
+
+    def submit(self, request: Request, now: float) -> None:
+        """Take `request` in; it can be scheduled after the request overhead. It must fit and have an id of its own."""
+        prompt, answer = request.prompt_token_ids, request.answer_token_ids
+        assert prompt, "a request without a prompt"
+        assert answer, "a request without an answer"
+        assert self.fits(len(prompt), len(answer)), "a request longer than the context"
+        assert request.request_id not in self._requests, f"request id {request.request_id} is in use"
+        token_ids = [*prompt, *answer]
+        cached = self.options.enable_prefix_caching
+        hashes = self._hasher.hashes(token_ids, request.namespace) if cached else []
+        ready_at = now + self.options.request_overhead_s
+        live = LiveRequest(request, token_ids, hashes, ready_at, len(prompt), known_tokens=len(prompt))
+        self._requests[request.request_id] = live
+        self._arriving.append(live)
+
+    def abort(self, request_id: str) -> bool:
+        """End a request before its time; False if it is not there (any more)."""
+        live = self._requests.get(request_id)
+        if live is None:
+            return False
+        self._end(live)
+        return True
+
+    def wake_at(self, now: float) -> float | None:
+        """When the next step can start: now, at a later arrival, or (None) not before another request comes."""
+        if self._scheduler.running or self._scheduler.waiting:
+            return now
+        return max(now, self._arriving[0].ready_at) if self._arriving else None
+
+    def step(self, now: float) -> Step | None:
+        """Start the next step, or None where nothing can be computed at `now`."""
+        assert self._current is None, "the step before has not been completed"
+        while self._arriving and self._arriving[0].ready_at <= now:
+            self._scheduler.waiting.append(self._arriving.popleft())
+        batch = self._scheduler.schedule()
+        if not batch.scheduled:
+            assert not self._scheduler.running, "requests that run, but none in the step"
+            return None
+        self._preemptions += len(batch.preempted)
+        for admission in batch.admitted:
+            tokens = self._requests[admission.request_id].prompt_tokens
+            self._prefix_queries += tokens if self.options.enable_prefix_caching else 0
+            self._prefix_hits += admission.cached_tokens
+        self._current = Step(batch, now, step_duration(self.options, len(batch.scheduled), batch.prefill_tokens))
+        return self._current
+
+    def complete(self, step: Step) -> StepResult:
+        """The end of the step that `step` returned: the new tokens, and all changes of the cache until now."""
+        assert step is self._current, "not the step in work"
+        self._current = None
+        outputs: list[Output] = []
+        for live in step.batch.scheduled:
+            if live.ended or live.computed < live.known_tokens:
+                continue
+            if live.generated == 0:
+                self._prompt_tokens += live.prompt_tokens
+            live.generated += 1
+            live.known_tokens += 1
+            finished = live.generated == len(live.request.answer_token_ids)
+            outputs.append(Output(live.request_id, 1, live.generated, finished))
+            if finished:
+                self._end(live)
+        self._generation_tokens += len(outputs)
+        return StepResult(outputs, self._cache.take_changes())
+
+    def reset_prefix_cache(self) -> bool:
+        """Drop the prefix cache; False, with nothing done, while a request holds blocks.
+
+        As in vLLM the change comes out of the next completed step, or earlier by `take_changes`.
+        """
+        return self._cache.reset()
+
+    def take_changes(self) -> list[KvChange]:
+        """Changes of the cache that no completed step has handed out yet."""
+        return self._cache.take_changes()
+
+    def cached_hashes(self) -> dict[int, int]:
+        """Every hash that can be found in the cache, and on how many blocks."""
+        return self._cache.labels()
+
+    def state(self) -> EngineState:
+        """Gauges and counters as of now."""
+        return EngineState(
+            running=len(self._scheduler.running),
+            waiting=len(self._scheduler.waiting),
+            kv_usage=self._cache.usage,
+            prompt_tokens=self._prompt_tokens,
+            generation_tokens=self._generation_tokens,
+            prefix_queries=self._prefix_queries,
+            prefix_hits=self._prefix_hits,
+            preemptions=self._preemptions,
+        )
+
+    def check_integrity(self) -> None:
+        """Assert that free and held blocks are all blocks, and that every request is in exactly one place."""
+        running, waiting = self._scheduler.running, [*self._arriving, *self._scheduler.waiting]
+        self._cache.check_integrity([*running, *waiting])
+        assert len(running) <= self.options.max_num_seqs, "more requests run than may"
+        assert sorted(self._requests) == sorted(live.request_id for live in [*running, *waiting]), "a request got lost"
+
+    def _end(self, live: LiveRequest) -> None:
+        del self._requests[live.request_id]
+        if live in self._arriving:
+            live.ended = True
+            self._arriving.remove(live)
+        else:
+            self._scheduler.end(live)
