@@ -165,4 +165,19 @@ mod tests {
             assert_eq!(content_hash(&tokens, None), xxh3_64(&bytes));
         }
     }
+
+    /// Computed by an independent XXH3 (`tests/block`); persisted hashes depend on them.
+    #[test]
+    fn the_hashes_of_version_one_never_change() {
+        let root = root_hash(4, Some("ad-1"), None);
+        let blocks = hash_blocks(&[0, 1, 2, 3, 4, 5, 6, 7], 4, root, &[None, Some(b"image")]);
+        assert_eq!(root, BlockHash(0xB23A_C5D3_F9BE_E95F));
+        assert_eq!(
+            blocks,
+            [
+                BlockHash(0x15BD_5932_4CB5_E173),
+                BlockHash(0x3FA6_A2CB_964D_D594)
+            ]
+        );
+    }
 }

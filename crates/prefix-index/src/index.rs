@@ -237,7 +237,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Drops the predictions whose time has come; how many.
+    /// Drops the predictions whose time has come at `now` (finite); how many.
     pub fn expire(&mut self, now: f64) -> usize {
         let mut count = 0;
         for (&worker, known) in &mut self.workers {

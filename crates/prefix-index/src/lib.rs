@@ -25,8 +25,12 @@ mod holders;
 mod index;
 mod integrity;
 mod matching;
+#[cfg(test)]
+mod oracle;
 mod orphans;
 mod predictions;
+#[cfg(test)]
+mod properties;
 mod tier;
 mod worker_blocks;
 

@@ -283,7 +283,9 @@ impl PrefixIndex {
         hashes: &BlockHashes,
         expires_at: f64,
     ) -> PyResult<()> {
-        not_nan(expires_at)?;
+        if expires_at.is_nan() {
+            return Err(PyValueError::new_err("expires_at is not a time"));
+        }
         detached_if_long(py, hashes.len, || {
             self.write(|index| index.predict(WorkerId(worker), hashes.as_slice(), expires_at));
         });
@@ -291,13 +293,13 @@ impl PrefixIndex {
     }
 
     fn expire(&self, now: f64) -> PyResult<usize> {
-        not_nan(now)?;
+        finite(now)?;
         Ok(self.write(|index| index.expire(now)))
     }
 
     #[pyo3(name = "match")]
     fn match_prefix(&self, py: Python<'_>, hashes: &BlockHashes, now: f64) -> PyResult<Vec<Match>> {
-        not_nan(now)?;
+        finite(now)?;
         let found = detached_if_long(py, hashes.len, || {
             self.read(|index| index.match_prefix(hashes.as_slice(), now))
         });
@@ -354,9 +356,9 @@ fn positive(block_size: usize) -> PyResult<()> {
     Ok(())
 }
 
-fn not_nan(time: f64) -> PyResult<()> {
-    if time.is_nan() {
-        return Err(PyValueError::new_err("a time must be a number"));
+fn finite(now: f64) -> PyResult<()> {
+    if !now.is_finite() {
+        return Err(PyValueError::new_err(format!("now is {now}, not a time")));
     }
     Ok(())
 }
