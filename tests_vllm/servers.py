@@ -1,0 +1,116 @@
+"""How the two kinds of server of the check are started: vLLM on CPU, and warmroute in front of it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from tests_vllm.process import Process, free_port
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+VLLM_PYTHON = REPOSITORY / ".venv-vllm" / "bin" / "python"
+MODEL_NAME = "warmroute-tiny"
+
+# vLLM's CPU attention takes multiples of 32 only.
+BLOCK_SIZE = 32
+# 5,120 tokens a worker: the conversations outgrow one cache, so that blocks are evicted and removals are seen.
+NUM_BLOCKS = 160
+MAX_MODEL_LEN = 2048
+# 35 s alone on two idle cores, 70 s for two at once; other work on the machine may triple that.
+_START_TIMEOUT_S = 300.0
+_ROUTER_START_TIMEOUT_S = 60.0
+
+_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_SERVER_DEV_MODE": "1",  # opens /reset_prefix_cache
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_HOST_IP": "127.0.0.1",  # what `tcp://*:0` binds to
+    "PYTHONHASHSEED": "0",
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server: its process and the address it answers at."""
+
+    process: Process
+    url: str
+
+
+def _events_config(port: int) -> str:
+    # `tcp://*:0` is a loopback port that the system picks; /kv_event_sources tells which. A plain
+    # `tcp://127.0.0.1:PORT` would make vLLM connect there instead of listening.
+    return json.dumps(
+        {
+            "enable_kv_cache_events": True,
+            "publisher": "zmq",
+            "endpoint": "tcp://*:0",
+            "replay_endpoint": "tcp://*:0",
+            "topic": f"kv@127.0.0.1:{port}@{MODEL_NAME}",
+        }
+    )
+
+
+def vllm_arguments(model: Path, port: int) -> list[str]:
+    """The command line of one vLLM server on `port` for the model in folder `model`."""
+    options = {
+        "--model": str(model),
+        "--served-model-name": MODEL_NAME,
+        "--dtype": "bfloat16",
+        "--host": "127.0.0.1",
+        "--port": str(port),
+        "--max-model-len": str(MAX_MODEL_LEN),
+        "--max-num-seqs": "16",
+        "--block-size": str(BLOCK_SIZE),
+        "--num-gpu-blocks-override": str(NUM_BLOCKS),
+        "--kv-events-config": _events_config(port),
+    }
+    switches = ["--enable-prefix-caching", "--enable-prompt-tokens-details", "--enforce-eager"]
+    pairs = [part for option in options.items() for part in option]
+    return [str(VLLM_PYTHON), "-m", "vllm.entrypoints.openai.api_server", *pairs, *switches]
+
+
+async def start_vllm(session: aiohttp.ClientSession, model: Path, logs: Path, count: int) -> list[Server]:
+    """Start `count` vLLM servers side by side and wait for all. Raises StartError, with all of them stopped again."""
+    servers = []
+    for number in range(count):
+        port = free_port()
+        name = f"vllm-{number}"
+        process = Process.start(name, vllm_arguments(model, port), logs / f"{name}.log", _ENVIRONMENT)
+        servers.append(Server(process, f"http://127.0.0.1:{port}"))
+    try:
+        await asyncio.gather(*(s.process.ready(session, f"{s.url}/health", _START_TIMEOUT_S) for s in servers))
+    except BaseException:
+        await stop(servers)
+        raise
+    return servers
+
+
+async def start_router(
+    session: aiohttp.ClientSession, workers: Sequence[Server], tokenizer: Path, logs: Path
+) -> Server:
+    """Start `warmroute serve` before `workers` and wait until it is ready. Raises StartError."""
+    port = free_port()
+    argv = [sys.executable, "-m", "warmroute", "serve", "--host", "127.0.0.1", "--port", str(port)]
+    argv += [part for worker in workers for part in ("--worker", worker.url)]
+    process = Process.start("warmroute", [*argv, "--tokenizer", str(tokenizer)], logs / "warmroute.log")
+    router = Server(process, f"http://127.0.0.1:{port}")
+    try:
+        await process.ready(session, f"{router.url}/ready", _ROUTER_START_TIMEOUT_S)
+    except BaseException:
+        await process.stop()
+        raise
+    return router
+
+
+async def stop(servers: Sequence[Server]) -> None:
+    """Stop every one of `servers`, also when one of them resists."""
+    await asyncio.gather(*(server.process.stop() for server in servers), return_exceptions=True)
