@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
-from warmroute.openai_api import Endpoint, Prompt, TextContent
+from warmroute.openai_api import Prompt
 from warmroute.tokenizer import TokenIds
 
 _WORD = re.compile(r" [a-z]{2,}")
@@ -31,6 +31,8 @@ class Codec(Protocol):
     def vocab_size(self) -> int: ...
 
     def encode(self, prompt: Prompt) -> TokenIds: ...
+
+    def encode_text(self, text: str, add_special_tokens: bool) -> list[int]: ...
 
     def decode(self, ids: Sequence[int]) -> str: ...
 
@@ -98,9 +100,4 @@ class AnswerBook:
 def _single_tokens(codec: Codec, texts: Sequence[str], pattern: re.Pattern[str]) -> list[int]:
     """Tokens whose text matches `pattern` and is encoded as that token again, at most `_MOST_WORDS`."""
     matching = (token for token, text in enumerate(texts) if pattern.fullmatch(text))
-    return list(islice((token for token in matching if _ids(codec, texts[token]) == [token]), _MOST_WORDS))
-
-
-def _ids(codec: Codec, text: str) -> list[int]:
-    content = TextContent(text, add_special_tokens=False)
-    return list(codec.encode(Prompt(Endpoint.COMPLETIONS, contents=(content,))).ids)
+    return list(islice((token for token in matching if codec.encode_text(texts[token], False) == [token]), _MOST_WORDS))

@@ -19,5 +19,6 @@ class BlockHasher:
 
     def hashes(self, token_ids: Sequence[int], namespace: Namespace) -> list[int]:
         """One hash per full block of `token_ids`."""
-        own = Namespace(namespace.adapter, f"engine {self._seed}\n{namespace.salt or ''}")
+        root = f"engine {self._seed}"
+        own = Namespace(namespace.adapter, root if namespace.salt is None else f"{root}\n{namespace.salt}")
         return list(hash_blocks(token_ids, self._block_size, own))
