@@ -1,0 +1,277 @@
+//! The bytes of an answer on their way to the client.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::event::End;
+use crate::pool::Connection;
+use crate::settlement::Settlement;
+use crate::shared::Shared;
+use crate::side_reader::SideReader;
+use crate::upstream::Answered;
+
+/// The worker failed within its answer and the client must see that the body is incomplete.
+#[derive(Debug)]
+pub struct CutShort;
+
+impl std::fmt::Display for CutShort {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("the worker failed within its answer")
+    }
+}
+
+impl std::error::Error for CutShort {}
+
+/// The body of an answer: the owner's or a worker's. It holds the settlement of its request.
+pub enum Answer {
+    Own(OwnBody),
+    Carried(Box<Carried>),
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = CutShort;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        match self.get_mut() {
+            Self::Own(own) => own.poll_frame(cx),
+            Self::Carried(carried) => carried.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Own(own) => own.body.is_end_stream(),
+            Self::Carried(carried) => carried.over,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Own(own) => own.body.size_hint(),
+            // A declared length is in the headers.
+            Self::Carried(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// An answer of the owner's own.
+pub struct OwnBody {
+    body: Full<Bytes>,
+    settlement: Settlement,
+    end: End,
+}
+
+impl OwnBody {
+    /// `end` is how the request has ended once the body is handed over. Where the answer has no body on the wire (HEAD
+    /// and some statuses) that is at once.
+    pub fn new(body: Bytes, mut settlement: Settlement, end: End, bodiless: bool) -> Self {
+        if bodiless || body.is_empty() {
+            settlement.ended(end);
+        }
+        Self {
+            body: Full::new(body),
+            settlement,
+            end,
+        }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            self.settlement
+                .carried(frame.data_ref().map_or(0, Bytes::len));
+            self.settlement.ended(self.end);
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(|never: Infallible| match never {})))
+    }
+}
+
+/// How an error within a stream is told, by the endpoint's dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    OpenAi,
+    Anthropic,
+}
+
+impl Dialect {
+    pub fn of_path(path: &str) -> Self {
+        if path.trim_end_matches('/').ends_with("/v1/messages") {
+            Self::Anthropic
+        } else {
+            Self::OpenAi
+        }
+    }
+
+    fn error_event(self) -> &'static str {
+        match self {
+            Self::OpenAi => concat!(
+                r#"data: {"error":{"message":"the worker failed within its answer","#,
+                r#""type":"worker_failed","code":"worker_failed"}}"#,
+                "\n\n"
+            ),
+            Self::Anthropic => concat!(
+                "event: error\n",
+                r#"data: {"type":"error","error":{"type":"api_error","message":"the worker failed within its answer"}}"#,
+                "\n\n"
+            ),
+        }
+    }
+}
+
+/// A worker's answer: each chunk goes on as it comes, seen by the side reader.
+pub struct Carried {
+    incoming: Incoming,
+    /// Returned to the pool when the answer is complete; dropped, and thereby closed, in every other case.
+    connection: Option<Connection>,
+    shared: Arc<Shared>,
+    reader: SideReader,
+    settlement: Settlement,
+    dialect: Dialect,
+    /// A declared length leaves no room for an error event.
+    has_length: bool,
+    over: bool,
+    waiting: Waiting,
+}
+
+impl Carried {
+    pub fn new(
+        shared: Arc<Shared>,
+        answered: Answered,
+        settlement: Settlement,
+        dialect: Dialect,
+    ) -> Self {
+        let Answered {
+            response,
+            connection,
+        } = answered;
+        let reader = SideReader::for_answer(response.headers());
+        let has_length = response.headers().contains_key(CONTENT_LENGTH);
+        let waiting = Waiting::new(shared.options.idle_timeout);
+        let incoming = response.into_body();
+        let connection = Some(connection);
+        let mut carried = Self {
+            incoming,
+            connection,
+            shared,
+            reader,
+            settlement,
+            dialect,
+            has_length,
+            over: false,
+            waiting,
+        };
+        if carried.incoming.is_end_stream() {
+            carried.complete();
+        }
+        carried
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        while !self.over {
+            let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+                ready!(self.waiting.poll_too_long(cx));
+                return self.cut_short();
+            };
+            self.waiting.heard();
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(chunk))) => return Poll::Ready(Some(Ok(self.pass_on(chunk)))),
+                Some(Ok(Err(_trailers))) => {}
+                Some(Err(_)) => return self.cut_short(),
+                None => self.complete(),
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn pass_on(&mut self, chunk: Bytes) -> Frame<Bytes> {
+        self.reader.push(&chunk);
+        self.settlement.carried(chunk.len());
+        // The server does not ask again after the last byte of a declared length.
+        if self.incoming.is_end_stream() {
+            self.complete();
+        }
+        Frame::data(chunk)
+    }
+
+    fn complete(&mut self) {
+        self.over = true;
+        self.reader.finish();
+        self.settlement.ended(End::Completed);
+        if let Some(connection) = self.connection.take() {
+            self.shared.pool.put(connection);
+        }
+    }
+
+    /// The worker failed: tell a reader of events so in the stream, break off anything else.
+    fn cut_short(&mut self) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        self.over = true;
+        self.connection = None;
+        self.settlement.ended(End::WorkerFailed);
+        match self.reader.closing() {
+            Some(closing) if !self.has_length => {
+                let event = Bytes::from(format!("{closing}{}", self.dialect.error_event()));
+                self.settlement.carried(event.len());
+                Poll::Ready(Some(Ok(Frame::data(event))))
+            }
+            _ => Poll::Ready(Some(Err(CutShort))),
+        }
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.settlement
+            .tokens(self.reader.usage(), self.reader.events());
+    }
+}
+
+/// How long the worker has been silent while somebody waited for it; a client that does not read is no silence.
+struct Waiting {
+    patience: Duration,
+    since: Option<Instant>,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl Waiting {
+    fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            since: None,
+            alarm: None,
+        }
+    }
+
+    fn heard(&mut self) {
+        self.since = None;
+    }
+
+    /// Ready when the silence has lasted too long. The alarm is set anew only when it rings, not for each chunk.
+    fn poll_too_long(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = *self.since.get_or_insert_with(Instant::now) + self.patience;
+        let alarm = self
+            .alarm
+            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        loop {
+            ready!(alarm.as_mut().poll(cx));
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            alarm.as_mut().reset(deadline);
+        }
+    }
+}

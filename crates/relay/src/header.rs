@@ -1,0 +1,96 @@
+//! Which headers pass, and which are set.
+
+use http::header::{
+    CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// Headers to set on a message, replacing those of the same name.
+pub type Overrides = Vec<(HeaderName, HeaderValue)>;
+
+/// Remove what concerns one connection only (RFC 9110, 7.6.1), with everything that `Connection` names.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    for name in named_by_connection(headers) {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    let proxy: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("proxy-"))
+        .cloned()
+        .collect();
+    for name in proxy {
+        headers.remove(name);
+    }
+}
+
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers
+        .get_all(CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect()
+}
+
+/// Set `overrides`; a name given twice is sent twice.
+pub fn set(headers: &mut HeaderMap, overrides: &Overrides) {
+    for (name, _) in overrides {
+        headers.remove(name);
+    }
+    for (name, value) in overrides {
+        headers.append(name, value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        lines
+            .iter()
+            .map(|&(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+            .collect()
+    }
+
+    #[test]
+    fn hop_by_hop_headers_and_those_named_go() {
+        let mut headers = map(&[
+            ("connection", "keep-alive, X-Hop"),
+            ("connection", "x-second"),
+            ("x-hop", "1"),
+            ("x-second", "1"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-authorization", "secret"),
+            ("te", "trailers"),
+            ("trailer", "x-sum"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("authorization", "Bearer kept"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers, map(&[("authorization", "Bearer kept")]));
+    }
+
+    #[test]
+    fn set_replaces_all_of_a_name_and_keeps_repeats() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-a", HeaderValue::from_static("old"));
+        headers.append("x-a", HeaderValue::from_static("older"));
+        let x_a = HeaderName::from_static("x-a");
+        let value = HeaderValue::from_static;
+        set(
+            &mut headers,
+            &vec![(x_a.clone(), value("1")), (x_a, value("2"))],
+        );
+        assert_eq!(
+            headers.get_all("x-a").iter().collect::<Vec<_>>(),
+            ["1", "2"]
+        );
+    }
+}

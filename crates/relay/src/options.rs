@@ -1,0 +1,23 @@
+//! Limits and times of a relay.
+
+use std::time::Duration;
+
+/// Limits and times of a relay; the defaults live with the one who declares the options to people.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Threads that carry the bytes.
+    pub threads: usize,
+    /// Largest request body; a larger one is refused with 413.
+    pub max_body_bytes: usize,
+    /// Time to connect to a worker.
+    pub connect_timeout: Duration,
+    /// Time a worker may take from the request to the head of its answer.
+    pub first_byte_timeout: Duration,
+    /// Time a worker may be silent within the body of its answer.
+    pub idle_timeout: Duration,
+    /// Time an idle connection to a worker is kept.
+    pub pool_idle: Duration,
+    /// Time a client may take to send a request head, may rest between two requests, and between two pieces of a
+    /// request body.
+    pub head_timeout: Duration,
+}

@@ -1,0 +1,150 @@
+//! Connections to workers, kept alive between requests.
+//!
+//! A pool of our own, for three things that the general one hides: whether a connection was used before (only then
+//! may a request be sent twice), whether anything came back on it, and closing it at once when its request is
+//! given up (hyper notices that only when the worker sends the next byte).
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http_body_util::Full;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use crate::event::Failure;
+use crate::options::Options;
+use crate::shared::lock;
+use crate::target::Target;
+use crate::upstream::AttemptError;
+use crate::watched::{Heard, Watched};
+
+/// A connection to a worker. Dropped, it closes its socket at once.
+pub struct Connection {
+    pub sender: SendRequest<Full<Bytes>>,
+    authority: HeaderValue,
+    heard: Heard,
+    driver: AbortHandle,
+}
+
+impl Connection {
+    /// Forget what has been heard so far: the next question is about to be sent.
+    pub fn about_to_ask(&self) {
+        self.heard.store(false, Ordering::Release);
+    }
+
+    pub fn heard_anything(&self) -> bool {
+        self.heard.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+/// Idle connections by authority, the most recently used last.
+pub struct Pool {
+    options: Options,
+    idle: Mutex<HashMap<HeaderValue, Vec<Idle>>>,
+}
+
+impl Pool {
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// The most recently used connection that is fit for a request.
+    pub fn take(&self, target: &Target) -> Option<Connection> {
+        let mut idle = lock(&self.idle);
+        let connections = idle.get_mut(&target.authority)?;
+        connections.retain(|idle| self.is_fresh(idle));
+        // One that is not ready has not quite finished its last exchange; it will be by the next time.
+        let newest = connections
+            .iter()
+            .rposition(|idle| idle.connection.sender.is_ready())?;
+        Some(connections.remove(newest).connection)
+    }
+
+    /// Keep a connection whose answer has been read to its end.
+    pub fn put(&self, connection: Connection) {
+        if !connection.sender.is_closed() {
+            let idle = Idle {
+                connection,
+                since: Instant::now(),
+            };
+            lock(&self.idle)
+                .entry(idle.connection.authority.clone())
+                .or_default()
+                .push(idle);
+        }
+    }
+
+    /// Close what has been idle for too long.
+    pub fn sweep(&self) {
+        let mut idle = lock(&self.idle);
+        idle.retain(|_, connections| {
+            connections.retain(|idle| self.is_fresh(idle));
+            !connections.is_empty()
+        });
+    }
+
+    fn is_fresh(&self, idle: &Idle) -> bool {
+        !idle.connection.sender.is_closed() && idle.since.elapsed() < self.options.pool_idle
+    }
+
+    /// Open a new connection.
+    pub async fn connect(&self, target: &Target) -> Result<Connection, AttemptError> {
+        let connecting = TcpStream::connect((target.host.as_str(), target.port));
+        let socket = match timeout(self.options.connect_timeout, connecting).await {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(error)) => return Err(not_connected(target, &error)),
+            Err(_) => return Err(not_connected(target, &io::ErrorKind::TimedOut.into())),
+        };
+        socket
+            .set_nodelay(true)
+            .map_err(|error| not_connected(target, &error))?;
+        let heard = Heard::default();
+        let io = TokioIo::new(Watched::new(socket, heard.clone()));
+        let (sender, driver) = http1::handshake(io)
+            .await
+            .map_err(|error| AttemptError::reset(&error))?;
+        // Its errors reach the request they concern; on an idle connection they only mean that it is closed.
+        let driver = tokio::spawn(async move { driver.await.unwrap_or_default() }).abort_handle();
+        Ok(Connection {
+            sender,
+            authority: target.authority.clone(),
+            heard,
+            driver,
+        })
+    }
+}
+
+fn not_connected(target: &Target, error: &io::Error) -> AttemptError {
+    let timed_out = error.kind() == io::ErrorKind::TimedOut;
+    let failure = if timed_out {
+        Failure::ConnectTimeout
+    } else {
+        Failure::Refused
+    };
+    AttemptError {
+        failure,
+        message: format!("cannot connect to {}:{}: {error}", target.host, target.port),
+    }
+}

@@ -1,0 +1,204 @@
+//! The handle of a running relay.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::event::Event;
+use crate::header::Overrides;
+use crate::listener;
+use crate::options::Options;
+use crate::server;
+use crate::shared::{Command, Forward, OwnAnswer, Shared, lock};
+
+/// How long aborted tasks may take to be dropped.
+const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A header or status of the owner's that cannot be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InvalidAnswer(String);
+
+impl fmt::Display for InvalidAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidAnswer {}
+
+/// Headers as the owner gives them: a name, and a value as latin-1 bytes.
+pub type RawHeaders<'a> = &'a [(String, Vec<u8>)];
+
+/// A running relay: its threads, its connections, its queue of events.
+pub struct Relay {
+    shared: Arc<Shared>,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+impl Relay {
+    /// Start the threads.
+    ///
+    /// # Errors
+    /// The system gives no threads or descriptors.
+    pub fn new(options: Options) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(options)?);
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads(options.threads.max(1))
+            .thread_name("relay")
+            .enable_io()
+            .enable_time();
+        let runtime = builder.build()?;
+        runtime.spawn(sweep(shared.clone()));
+        Ok(Self {
+            shared,
+            runtime: Mutex::new(Some(runtime)),
+        })
+    }
+
+    /// Listen on `host`:`port`, a free port if 0, and give the address bound.
+    ///
+    /// # Errors
+    /// The address is taken or is none of this machine, the name has no address, or the relay has been closed.
+    pub fn listen(&self, host: &str, port: u16) -> io::Result<SocketAddr> {
+        let listener = listener::open(host, port)?;
+        let address = listener.local_addr()?;
+        let runtime = lock(&self.runtime);
+        let runtime = runtime
+            .as_ref()
+            .ok_or_else(|| io::Error::other("the relay has been closed"))?;
+        let _context = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        runtime.spawn(server::accept(self.shared.clone(), listener));
+        Ok(address)
+    }
+
+    /// A descriptor that is readable while events wait.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.shared.mailbox.fd()
+    }
+
+    /// All events that wait, in the order they happened.
+    #[must_use]
+    pub fn take_events(&self) -> Vec<Event> {
+        self.shared.mailbox.take()
+    }
+
+    /// Send a request to the worker at `base_url`; both lists of headers replace those of the same name. No effect once
+    /// the request has ended. While an attempt is under way this waits for its failure.
+    ///
+    /// # Errors
+    /// A header cannot be sent.
+    pub fn forward(
+        &self,
+        request_id: u64,
+        base_url: &str,
+        request_headers: RawHeaders<'_>,
+        response_headers: RawHeaders<'_>,
+    ) -> Result<(), InvalidAnswer> {
+        let base_url = base_url.to_owned();
+        let (request_headers, response_headers) =
+            (headers(request_headers)?, headers(response_headers)?);
+        self.shared.command(
+            request_id,
+            Command::Forward(Forward {
+                base_url,
+                request_headers,
+                response_headers,
+            }),
+        );
+        Ok(())
+    }
+
+    /// Answer a request. No effect once it has ended. While an attempt is under way this waits for its failure.
+    ///
+    /// # Errors
+    /// The status or a header cannot be sent.
+    pub fn respond(
+        &self,
+        request_id: u64,
+        status: u16,
+        answer_headers: RawHeaders<'_>,
+        body: Bytes,
+    ) -> Result<(), InvalidAnswer> {
+        let status = StatusCode::from_u16(status)
+            .ok()
+            .filter(|status| status.as_u16() >= 200);
+        let status = status
+            .ok_or_else(|| InvalidAnswer("the status of an answer lies in 200..1000".to_owned()))?;
+        let mut map = HeaderMap::new();
+        for (name, value) in headers(answer_headers)? {
+            map.append(name, value);
+        }
+        self.shared.command(
+            request_id,
+            Command::Respond(OwnAnswer {
+                status,
+                headers: map,
+                body,
+            }),
+        );
+        Ok(())
+    }
+
+    /// Requests that have arrived and not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.shared.in_flight()
+    }
+
+    /// Take no further connections, close the idle ones; what is in flight goes on.
+    pub fn stop_accepting(&self) {
+        self.shared.stopping.send_replace(true);
+    }
+
+    /// Stop accepting, wait at most `grace` for what is in flight, abort the rest. All outcomes wait to be taken when
+    /// this returns. A second call has no effect.
+    pub fn close(&self, grace: Duration) {
+        self.stop_accepting();
+        let Some(runtime) = lock(&self.runtime).take() else {
+            return;
+        };
+        self.shared.wait_for_connections(grace);
+        self.shared.aborting.store(true, Ordering::Release);
+        runtime.shutdown_timeout(ABORT_PATIENCE);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if let Some(runtime) = lock(&self.runtime).take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn sweep(shared: Arc<Shared>) {
+    let mut ticks =
+        tokio::time::interval((shared.options.pool_idle / 2).max(Duration::from_millis(50)));
+    loop {
+        ticks.tick().await;
+        shared.pool.sweep();
+    }
+}
+
+fn headers(raw: RawHeaders<'_>) -> Result<Overrides, InvalidAnswer> {
+    raw.iter()
+        .map(|(name, value)| header(name, value))
+        .collect()
+}
+
+fn header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), InvalidAnswer> {
+    let invalid = |what| InvalidAnswer(format!("the {what} of header {name:?} cannot be sent"));
+    let value = HeaderValue::from_bytes(value).map_err(|_| invalid("value"))?;
+    Ok((name.parse().map_err(|_| invalid("name"))?, value))
+}

@@ -1,0 +1,144 @@
+//! Reading a request's body whole, within limits.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::EXPECT;
+use http::{HeaderMap, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use crate::options::Options;
+
+/// A body of unknown truthfulness is not given more memory than this before its bytes are here.
+const FIRST_RESERVATION: usize = 1024 * 1024;
+/// How long a body that is too large is read on: a client that still writes would not see the answer before the
+/// connection is reset.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Why a body was not read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BodyRefused {
+    pub status: StatusCode,
+    pub message: String,
+}
+
+/// Read `body` to its end.
+pub async fn read(
+    body: Incoming,
+    headers: &HeaderMap,
+    options: &Options,
+) -> Result<Bytes, BodyRefused> {
+    let limit = options.max_body_bytes;
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limit {
+        // One who asks first has not begun to write, and is told at once.
+        if !headers.contains_key(EXPECT) {
+            drain(body).await;
+        }
+        return Err(too_large(limit));
+    }
+    collect(body, declared, options).await
+}
+
+async fn collect(
+    mut body: Incoming,
+    declared: usize,
+    options: &Options,
+) -> Result<Bytes, BodyRefused> {
+    let mut whole = Collected::new(declared);
+    loop {
+        let frame = match timeout(options.head_timeout, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => return Err(unreadable(&error)),
+            Ok(None) => return Ok(whole.finish()),
+            Err(_) => return Err(too_slow(options.head_timeout)),
+        };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if whole.len() + data.len() > options.max_body_bytes {
+            drain(body).await;
+            return Err(too_large(options.max_body_bytes));
+        }
+        whole.push(data);
+    }
+}
+
+/// The bytes so far; a body that came in one piece is not copied.
+struct Collected {
+    first: Bytes,
+    rest: BytesMut,
+    declared: usize,
+}
+
+impl Collected {
+    fn new(declared: usize) -> Self {
+        Self {
+            first: Bytes::new(),
+            rest: BytesMut::new(),
+            declared,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    fn push(&mut self, data: Bytes) {
+        if self.len() == 0 {
+            self.first = data;
+            return;
+        }
+        if self.rest.is_empty() {
+            self.rest.reserve(self.declared.clamp(
+                self.len() + data.len(),
+                FIRST_RESERVATION.max(self.len() + data.len()),
+            ));
+            self.rest
+                .extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.rest.extend_from_slice(&data);
+    }
+
+    fn finish(self) -> Bytes {
+        if self.rest.is_empty() {
+            self.first
+        } else {
+            self.rest.freeze()
+        }
+    }
+}
+
+async fn drain(mut body: Incoming) {
+    let reading = async { while let Some(Ok(_)) = body.frame().await {} };
+    // Whether it ended or not, the answer is the same.
+    let _ = timeout(DRAIN, reading).await;
+}
+
+fn too_large(limit: usize) -> BodyRefused {
+    BodyRefused {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        message: format!("the request body is larger than {limit} bytes"),
+    }
+}
+
+fn too_slow(patience: Duration) -> BodyRefused {
+    let message = format!(
+        "no byte of the request body came within {:.1} s",
+        patience.as_secs_f64()
+    );
+    BodyRefused {
+        status: StatusCode::REQUEST_TIMEOUT,
+        message,
+    }
+}
+
+fn unreadable(error: &hyper::Error) -> BodyRefused {
+    BodyRefused {
+        status: StatusCode::BAD_REQUEST,
+        message: format!("the request body cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,90 @@
+//! Accepting connections and serving each until it closes.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::exchange;
+use crate::listener;
+use crate::shared::Shared;
+
+/// Largest request head; agents send long headers, not this long.
+const MAX_HEAD_BYTES: usize = 256 * 1024;
+const MAX_HEADERS: usize = 256;
+/// Pause when the process has no descriptor left; connections wait in the backlog meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Accept until the relay stops.
+pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let mut stopping = shared.stopping.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|&stopping| stopping) => return,
+        };
+        match accepted {
+            Ok((socket, client)) => drop(tokio::spawn(Client::open(&shared).serve(socket, client))),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// One client's connection, counted while it is open.
+struct Client {
+    shared: Arc<Shared>,
+    /// A request has begun; until then nothing is lost by closing.
+    begun: AtomicBool,
+}
+
+impl Client {
+    fn open(shared: &Arc<Shared>) -> Self {
+        shared.connection_opened();
+        Self {
+            shared: shared.clone(),
+            begun: AtomicBool::new(false),
+        }
+    }
+
+    async fn serve(self, socket: TcpStream, client: SocketAddr) {
+        if listener::prepare(&socket).is_err() {
+            return; // gone before it was served
+        }
+        let service = service_fn(|request| {
+            self.begun.store(true, Ordering::Relaxed);
+            let exchange = exchange::serve(self.shared.clone(), request, client);
+            async { Ok::<_, Infallible>(exchange.await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.shared.options.head_timeout);
+        builder
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
+        let mut stopping = self.shared.stopping.subscribe();
+        // Errors of a connection concern its client alone, and its requests tell their outcome.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = stopping.wait_for(|&stopping| stopping) => {}
+        }
+        if self.begun.load(Ordering::Relaxed) {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.shared.connection_closed();
+    }
+}
