@@ -1,0 +1,251 @@
+"""What events mean for the index."""
+
+from typing import Any
+
+import pytest
+
+from kv_event.recording import RecordingIndex
+from kv_event.wire_format import cleared, encode, removed, stored
+from warmroute.block import EngineHash, Namespace, Tier, hash_blocks
+from warmroute.kv_event import (
+    AllBlocksCleared,
+    ApplyReport,
+    BlockRemoved,
+    BlockStored,
+    CacheGroups,
+    Event,
+    EventBatch,
+    apply_batch,
+    decode_batch,
+)
+from warmroute.prefix_index import PrefixIndex
+
+BASE = Namespace()
+
+
+def batch(*events: Event, rejected: int = 0) -> EventBatch:
+    return EventBatch(timestamp=0.0, rank=0, events=list(events), rejected=["unreadable"] * rejected)
+
+
+def store(hashes: list[EngineHash], tokens: list[int], **fields: Any) -> BlockStored:
+    return BlockStored(block_hashes=hashes, token_ids=tokens, block_size=2, **fields)
+
+
+@pytest.fixture
+def index() -> PrefixIndex:
+    index = PrefixIndex()
+    for worker in (1, 2):
+        index.add_worker(worker, 0)
+    return index
+
+
+def blocks_on(
+    index: PrefixIndex, tokens: list[int], namespace: Namespace = BASE, block_size: int = 2
+) -> dict[int, int]:
+    index.check_integrity()
+    matched = index.match(hash_blocks(tokens, block_size, namespace), 0.0)
+    return {worker: overlap.blocks for worker, overlap in matched.items()}
+
+
+def test_events_reach_the_index_in_their_order() -> None:
+    index = RecordingIndex()
+    events = batch(
+        BlockRemoved(block_hashes=[1, 2]),
+        store([3, 4], [1, 2, 3, 4], parent=9, tier=Tier.HOST, block_keys=[None, b"k"]),
+        AllBlocksCleared(),
+        store([5], [1, 2], adapter="a", salt="s"),
+        BlockRemoved(block_hashes=[5], tier=Tier.DISK),
+        rejected=2,
+    )
+    report = apply_batch(index, 7, events)
+    assert index.calls == [
+        ("remove", 7, Tier.DEVICE, [1, 2]),
+        ("store", 7, Tier.HOST, 9, [3, 4], [1, 2, 3, 4], BASE, [None, b"k"]),
+        ("clear", 7),
+        ("store", 7, Tier.DEVICE, None, [5], [1, 2], Namespace("a", "s"), None),
+        ("remove", 7, Tier.DISK, [5]),
+    ]
+    assert report == ApplyReport(stored=3, removed=3, cleared=1, rejected=2)
+
+
+def test_a_store_is_a_chain(index: PrefixIndex) -> None:
+    apply_batch(index, 1, batch(store([1], [1, 2]), store([2, 3, 4], [3, 4, 5, 6, 7, 8], parent=1)))
+    assert blocks_on(index, [1, 2, 3, 4, 5, 6, 7, 8, 9]) == {1: 4}
+    assert blocks_on(index, [3, 4]) == {}
+
+
+def test_blocks_of_an_unknown_parent_wait_for_it(index: PrefixIndex) -> None:
+    report = apply_batch(index, 1, batch(store([3], [5, 6], parent=2), store([4], [7, 8], parent=3)))
+    assert (report.stored, report.orphaned) == (0, 2)
+    assert blocks_on(index, [5, 6, 7, 8]) == {}
+    report = apply_batch(index, 1, batch(store([1, 2], [1, 2, 3, 4])))
+    assert (report.stored, report.linked) == (2, 2)
+    assert blocks_on(index, [1, 2, 3, 4, 5, 6, 7, 8]) == {1: 4}
+
+
+def test_negative_and_unsigned_hashes_are_one_key(index: PrefixIndex) -> None:
+    hashes: list[EngineHash] = [100, 200, 40000, -27, 2**63 + 5]
+    apply_batch(index, 1, batch(store(hashes, list(range(10)))))
+    assert blocks_on(index, list(range(10))) == {1: 5}
+    report = apply_batch(index, 1, batch(BlockRemoved(block_hashes=[2**64 - 27, 5 - 2**63])))
+    assert report.removed == 2
+    assert blocks_on(index, list(range(10))) == {1: 3}
+
+
+def test_an_absent_block_does_not_stop_a_removal(index: PrefixIndex) -> None:
+    apply_batch(index, 1, batch(store([1, 2], [1, 2, 3, 4])))
+    report = apply_batch(index, 1, batch(BlockRemoved(block_hashes=[99, 1, 2])))
+    assert report.removed == 2
+    assert index.blocks(1) == 0
+
+
+def test_overlapping_chunks_are_counted(index: PrefixIndex) -> None:
+    a, b, c, d, e = [1, 2], [3, 4], [5, 6], [7, 8], [9, 10]
+    chunks = batch(
+        store([1, 2, 3], a + b + c, tier=Tier.HOST),
+        store([3, 4, 5], c + d + e, parent=2, tier=Tier.HOST),
+        BlockRemoved(block_hashes=[1, 2], tier=Tier.DEVICE),
+    )
+    report = apply_batch(index, 1, chunks)
+    assert (report.stored, report.duplicate, report.removed) == (5, 1, 0)
+    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[3], tier=Tier.HOST))).removed == 1
+    assert blocks_on(index, a + b + c + d + e) == {1: 5}
+    apply_batch(index, 1, batch(BlockRemoved(block_hashes=[3], tier=Tier.HOST)))
+    assert blocks_on(index, a + b + c + d + e) == {1: 2}
+    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[3, 77], tier=Tier.HOST))).removed == 0
+
+
+def test_self_contradicting_stores_are_rejected_and_the_rest_applied(index: PrefixIndex) -> None:
+    report = apply_batch(
+        index,
+        1,
+        batch(
+            store([1, 1], [1, 2, 3, 4]),
+            store([1], [1, 2], parent=1),
+            store([1], [1, 2], parent=2),
+            store([2], [3, 4], parent=1),
+            store([3], [1, 2]),
+        ),
+    )
+    assert report.rejected == 2
+    assert blocks_on(index, [1, 2, 3, 4]) == {1: 1}
+
+
+def test_token_ids_out_of_range_cost_their_event_only(index: PrefixIndex) -> None:
+    report = apply_batch(index, 1, batch(store([1], [1, 2**32]), store([2], [-1, 2]), store([3], [1, 2])))
+    assert (report.rejected, report.stored) == (2, 1)
+
+
+def test_clear_empties_this_worker_only(index: PrefixIndex) -> None:
+    for worker in (1, 2):
+        apply_batch(index, worker, batch(store([1, 2, 3], [1, 2, 3, 4, 5, 6], tier=Tier.HOST)))
+    assert apply_batch(index, 1, batch(AllBlocksCleared())).cleared == 1
+    assert blocks_on(index, [1, 2, 3, 4, 5, 6]) == {2: 3}
+
+
+def test_adapters_and_salts_share_nothing(index: PrefixIndex) -> None:
+    events = [
+        stored([1], [1, 2]),
+        stored([2], [1, 2], lora_name="x", extra_keys=[["x"]]),
+        stored([3], [1, 2], extra_keys=[["tenant"]]),
+        stored([4], [1, 2], lora_name="x", cache_salt="tenant"),
+        stored([5], [1, 2], lora_id=7),
+    ]
+    namespaces = [BASE, Namespace("x"), Namespace(salt="tenant"), Namespace("x", "tenant"), Namespace("lora-id:7")]
+    for position, namespace in enumerate(namespaces):
+        index.clear(1)
+        apply_batch(index, 1, decode_batch(encode([events[position]], 1.0, 0)))
+        found = [other for other in namespaces if blocks_on(index, [1, 2], other)]
+        assert found == [namespace]
+
+
+def test_a_salted_prompt_goes_on_in_its_namespace(index: PrefixIndex) -> None:
+    events = [stored([1], [1, 2], extra_keys=[["t"]]), stored([2], [3, 4], parent=1, extra_keys=[None])]
+    apply_batch(index, 1, decode_batch(encode(events, 1.0, 0)))
+    assert blocks_on(index, [1, 2, 3, 4], Namespace(salt="t")) == {1: 2}
+    assert blocks_on(index, [1, 2, 3, 4]) == {}
+
+
+def test_adapter_names_in_extra_keys_are_not_images(index: PrefixIndex) -> None:
+    event = stored([1, 2], [1, 2, 3, 4], lora_name="ad-1", extra_keys=[["ad-1"], ["ad-1"]])
+    apply_batch(index, 1, decode_batch(encode([event], 1.0, 0)))
+    assert blocks_on(index, [1, 2, 3, 4], Namespace("ad-1")) == {1: 2}
+
+
+def test_images_keep_equal_tokens_apart(index: PrefixIndex) -> None:
+    events = [stored([1, 2], [1, 2, 3, 4], extra_keys=[None, [["cat", 1]]])]
+    decoded = decode_batch(encode(events, 1.0, 0))
+    apply_batch(index, 1, decoded)
+    assert blocks_on(index, [1, 2, 3, 4]) == {1: 1}
+    (event,) = decoded.events
+    assert isinstance(event, BlockStored)
+    matched = index.match(hash_blocks([1, 2, 3, 4], 2, BASE, event.block_keys), 0.0)
+    assert matched[1].blocks == 2
+
+
+def test_equal_prompts_score_alike_whatever_the_block_size(index: PrefixIndex) -> None:
+    tokens = list(range(256))
+    for worker, size in ((1, 16), (2, 64)):
+        hashes = list(range(256 // size))
+        apply_batch(index, worker, decode_batch(encode([stored(hashes, tokens)], 1.0, 0)))
+    assert blocks_on(index, tokens, block_size=16)[1] * 16 == 256
+    assert blocks_on(index, tokens, block_size=64)[2] * 64 == 256
+
+
+def test_placeholders_join_known_blocks(index: PrefixIndex) -> None:
+    offload = BlockStored(block_hashes=[2, 9], tier=Tier.HOST)
+    report = apply_batch(index, 1, batch(store([1, 2], [1, 2, 3, 4]), offload, BlockRemoved(block_hashes=[1, 2])))
+    assert (report.stored, report.duplicate, report.unindexed, report.removed) == (2, 1, 1, 2)
+    apply_batch(index, 1, batch(store([1], [1, 2])))
+    overlap = index.match(hash_blocks([1, 2, 3, 4], 2, BASE), 0.0)[1]
+    assert (overlap.device, overlap.host) == (1, 1)
+
+
+def test_sparse_stores_are_left_out(index: PrefixIndex) -> None:
+    report = apply_batch(index, 1, batch(store([1, 3], [1, 2, 3, 4, 5, 6])))
+    assert (report.stored, report.unindexed, report.rejected) == (0, 2, 0)
+    assert index.size() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "indexed"),
+    [
+        (None, True),
+        ("unknown", True),
+        ("full_attention", True),
+        ("mla_attention", True),
+        ("sink_full_attention", True),
+        ("sliding_window", False),
+        ("sliding_window_mla", False),
+        ("mamba", False),
+        ("chunked_local_attention", False),
+        ("cross_attention", False),
+        ("invented_later", False),
+    ],
+)
+def test_only_groups_whose_prefixes_are_reusable_are_indexed(
+    index: PrefixIndex, kind: str | None, indexed: bool
+) -> None:
+    report = apply_batch(index, 1, batch(store([1], [1, 2], spec_kind=kind, group=1)))
+    assert (report.stored, report.unindexed) == ((1, 0) if indexed else (0, 1))
+
+
+def test_a_removal_from_a_group_left_out_spares_the_other_groups_block(index: PrefixIndex) -> None:
+    groups = CacheGroups()
+    both = batch(
+        store([1], [1, 2], spec_kind="full_attention", group=0),
+        store([1], [1, 2], spec_kind="sliding_window", group=1),
+    )
+    apply_batch(index, 1, both, groups)
+    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=1)), groups).removed == 0
+    assert blocks_on(index, [1, 2]) == {1: 1}
+    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=0)), groups).removed == 1
+    assert blocks_on(index, [1, 2]) == {}
+
+
+def test_a_forgotten_worker_is_not_brought_back(index: PrefixIndex) -> None:
+    apply_batch(index, 1, batch(store([1], [1, 2])))
+    index.forget(1)
+    report = apply_batch(index, 1, decode_batch(encode([stored([2], [3, 4]), removed([1]), cleared()], 1.0, 0)))
+    assert (report.stored, report.removed) == (0, 0)
+    assert (index.size(), index.workers()) == (0, [2])

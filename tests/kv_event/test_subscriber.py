@@ -1,0 +1,457 @@
+"""A subscription against a real publisher on loopback."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kv_event.publisher import END, Publisher
+from kv_event.recording import RecordingIndex
+from kv_event.wire_format import cleared, removed, stored
+from warmroute.block import Namespace, hash_blocks
+from warmroute.errors import ConfigError
+from warmroute.kv_event import ApplyReport, BlockIndex, EventSource, Gap, Subscription
+from warmroute.prefix_index import PrefixIndex
+
+WORKER = 1
+
+
+@dataclass
+class Diary:
+    """An observer that writes down what it is told."""
+
+    applied: list[int] = field(default_factory=list)
+    gaps: list[tuple[Gap, bool]] = field(default_factory=list)
+    connections: list[bool] = field(default_factory=list)
+    undecodable: list[str] = field(default_factory=list)
+    restarts: int = 0
+
+    def connection_changed(self, worker: int, connected: bool) -> None:
+        self.connections.append(connected)
+
+    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
+        assert worker == WORKER
+        self.applied.append(seq)
+
+    def gap_found(self, worker: int, gap: Gap, filled: bool) -> None:
+        self.gaps.append((gap, filled))
+
+    def engine_restarted(self, worker: int) -> None:
+        self.restarts += 1
+        self.applied.append(-1)
+
+    def frame_undecodable(self, worker: int, reason: str) -> None:
+        self.undecodable.append(reason)
+
+
+@dataclass
+class Subscribed:
+    subscription: Subscription
+    diary: Diary
+    task: asyncio.Task[None]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                if self.task.done():
+                    await self.task
+                await asyncio.sleep(0.005)
+
+    async def applied(self, *seqs: int) -> None:
+        await self.until(lambda: len(self.diary.applied) >= len(seqs))
+        assert self.diary.applied == list(seqs)
+
+
+@asynccontextmanager
+async def subscribed(
+    publisher: Publisher, index: BlockIndex | None = None, replay: bool = True, deadline_s: float = 5.0
+) -> AsyncIterator[Subscribed]:
+    source = EventSource(publisher.endpoint, publisher.replay_endpoint if replay else None)
+    diary = Diary()
+    index = RecordingIndex() if index is None else index
+    subscription = Subscription(WORKER, source, index, diary, replay_deadline_s=deadline_s)
+    task = asyncio.create_task(subscription.run())
+    try:
+        yield Subscribed(subscription, diary, task)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def connected(subscribed: Subscribed, replay: bool = True) -> None:
+    """Waits until live batches arrive: a subscription reaches the publisher a moment after the handshake."""
+    state = subscribed.subscription.state
+    await subscribed.until(lambda: state().connected and (state().complete or not replay))
+    await asyncio.sleep(0.1)
+
+
+def block(number: int) -> dict[str, Any]:
+    return stored([number], [number, number])
+
+
+def real_index() -> PrefixIndex:
+    index = PrefixIndex()
+    index.add_worker(WORKER, 0)
+    return index
+
+
+def holds(index: PrefixIndex, number: int) -> bool:
+    index.check_integrity()
+    return bool(index.match(hash_blocks([number, number], 2, Namespace()), 0.0))
+
+
+LAYOUTS = pytest.mark.parametrize("with_topic", [True, False], ids=["topic", "no-topic"])
+
+
+@LAYOUTS
+async def test_live_batches_are_applied_in_order(with_topic: bool) -> None:
+    publisher = Publisher(live_with_topic=with_topic, replies_with_topic=with_topic)
+    index = real_index()
+    async with publisher.serve(), subscribed(publisher, index) as s:
+        await connected(s)
+        await publisher.publish(block(1), block(2))
+        await publisher.publish(removed([1]))
+        await s.applied(0, 1)
+        assert (holds(index, 1), holds(index, 2)) == (False, True)
+        state = s.subscription.state()
+        assert (state.connected, state.complete, state.last_seq, state.batches) == (True, True, 1, 2)
+        assert (state.gaps, state.restarts, state.duplicates, state.undecodable) == (0, 0, 0, 0)
+        assert state.last_event_at is not None
+        assert asyncio.get_running_loop().time() - state.last_event_at < 10
+
+
+@LAYOUTS
+async def test_a_late_joiner_gets_what_it_missed(with_topic: bool) -> None:
+    publisher = Publisher(live_with_topic=with_topic, replies_with_topic=with_topic)
+    async with publisher.serve():
+        for number in range(3):
+            await publisher.publish(block(number))
+        async with subscribed(publisher) as s:
+            await s.applied(0, 1, 2)
+            await connected(s)
+            await publisher.publish(block(3))
+            await s.applied(0, 1, 2, 3)
+            assert publisher.replays == [0]
+            assert s.diary.gaps == []
+
+
+async def test_a_late_joiner_without_replay_goes_on_with_a_partial_view() -> None:
+    publisher = Publisher()
+    async with publisher.serve():
+        for number in range(3):
+            await publisher.publish(block(number))
+        async with subscribed(publisher, replay=False) as s:
+            await connected(s, replay=False)
+            assert not s.subscription.state().complete
+            await publisher.publish(block(3))
+            await publisher.publish(block(4))
+            await s.applied(3, 4)
+            assert s.diary.gaps == [(Gap(0, 2), False)]
+            assert not s.subscription.state().complete
+            await publisher.publish(cleared())
+            await s.applied(3, 4, 5)
+            assert s.subscription.state().complete
+
+
+async def test_without_replay_a_view_from_the_first_batch_on_is_complete() -> None:
+    publisher = Publisher()
+    async with publisher.serve(), subscribed(publisher, replay=False) as s:
+        await connected(s, replay=False)
+        await publisher.publish(block(0))
+        await s.applied(0)
+        assert s.subscription.state().complete
+
+
+@LAYOUTS
+async def test_a_gap_is_filled_in_order(with_topic: bool) -> None:
+    publisher = Publisher(replies_with_topic=with_topic)
+    async with publisher.serve(), subscribed(publisher) as s:
+        await connected(s)
+        for number in range(6):
+            await publisher.publish(block(number), lose=number in (2, 3))
+        await s.applied(0, 1, 2, 3, 4, 5)
+        assert s.diary.gaps == [(Gap(2, 3), True)]
+        assert publisher.replays == [0, 2]
+        state = s.subscription.state()
+        assert (state.complete, state.gaps, state.unfilled_gaps, state.replays) == (True, 1, 0, 2)
+
+
+async def test_a_gap_that_nobody_can_fill_is_counted_once_and_left() -> None:
+    publisher = Publisher()
+    async with publisher.serve(), subscribed(publisher) as s:
+        await connected(s)
+        await publisher.publish(block(0))
+        publisher.spend_number()
+        await publisher.publish(block(2))
+        await publisher.publish(block(3))
+        await s.applied(0, 2, 3)
+        assert s.diary.gaps == [(Gap(1, 1), False)]
+        assert publisher.replays == [0, 1]
+        state = s.subscription.state()
+        assert (state.complete, state.unfilled_gaps) == (False, 1)
+        await publisher.publish(cleared(), block(9))
+        await s.applied(0, 2, 3, 4)
+        assert s.subscription.state().complete
+
+
+async def test_a_gap_partly_filled_is_a_gap() -> None:
+    publisher = Publisher(buffer_steps=2)
+    async with publisher.serve(), subscribed(publisher) as s:
+        await connected(s)
+        await publisher.publish(block(0))
+        for number in (1, 2, 3):
+            await publisher.publish(block(number), lose=number != 3)
+        await s.applied(0, 2, 3)
+        assert s.diary.gaps == [(Gap(1, 2), False)]
+        assert not s.subscription.state().complete
+
+
+async def test_history_older_than_the_replay_buffer_is_a_gap() -> None:
+    publisher = Publisher(buffer_steps=2)
+    async with publisher.serve():
+        for number in range(5):
+            await publisher.publish(block(number))
+        async with subscribed(publisher) as s:
+            await s.applied(3, 4)
+            assert s.diary.gaps == [(Gap(0, 2), False)]
+            assert not s.subscription.state().complete
+
+
+async def test_a_mute_replay_costs_one_deadline_per_connection() -> None:
+    publisher = Publisher(answers_replays=False)
+    async with publisher.serve(), subscribed(publisher, deadline_s=0.2) as s:
+        await s.until(lambda: s.subscription.state().replays == 1)
+        await asyncio.sleep(0.1)
+        for number in range(6):
+            await publisher.publish(block(number), lose=number in (1, 3))
+        await s.applied(0, 2, 4, 5)
+        assert publisher.replays == [0]
+        assert s.diary.gaps == [(Gap(1, 1), False), (Gap(3, 3), False)]
+        assert not s.subscription.state().complete
+
+
+async def test_a_replay_that_breaks_off_is_noticed_and_resumed() -> None:
+    publisher = Publisher(replies_at_most=2)
+    async with publisher.serve():
+        for number in range(5):
+            await publisher.publish(block(number))
+        async with subscribed(publisher, deadline_s=0.3) as s:
+            await s.applied(0, 1)
+            assert not s.subscription.state().complete
+            publisher.replies_at_most = None
+            await s.until(lambda: s.subscription.state().connected)
+            await asyncio.sleep(0.4)
+            assert not s.subscription.state().complete
+            await publisher.publish(block(5))
+            await s.applied(0, 1, 2, 3, 4, 5)
+            assert s.diary.gaps == [(Gap(2, 4), True)]
+            assert s.subscription.state().complete
+
+
+async def test_joining_in_the_middle_of_a_burst_applies_each_batch_once() -> None:
+    publisher = Publisher()
+    total = 400
+
+    async def burst() -> None:
+        for number in range(total):
+            await publisher.publish(block(number), lose=number % 97 == 96)
+            await asyncio.sleep(0.0005)
+
+    async with publisher.serve():
+        publishing = asyncio.create_task(burst())
+        await asyncio.sleep(0.03)
+        async with subscribed(publisher) as s:
+            await publishing
+            await publisher.publish(block(total))
+            await s.until(lambda: s.subscription.state().last_seq == total)
+            assert s.diary.applied == list(range(total + 1))
+            assert s.subscription.state().complete
+
+
+@dataclass
+class Restarted:
+    """A subscription that has seen batches 0 to 2 of one process, at whose addresses another one then begins."""
+
+    subscribed: Subscribed
+    index: PrefixIndex
+    new: Publisher
+
+
+@asynccontextmanager
+async def restarted(before_reconnection: int, replay: bool = True) -> AsyncIterator[Restarted]:
+    """The new process publishes `before_reconnection` batches (blocks 10, 11, ...) that are not heard live."""
+    index = real_index()
+    old = Publisher()
+    leaving = old.serve()
+    await leaving.__aenter__()
+    endpoint, replay_endpoint = old.endpoint, old.replay_endpoint
+    async with subscribed(old, index, replay) as s:
+        await connected(s, replay)
+        for number in range(3):
+            await old.publish(block(number))
+        await s.applied(0, 1, 2)
+        await leaving.__aexit__(None, None, None)
+        await s.until(lambda: not s.subscription.state().connected)
+        new = Publisher()
+        async with new.serve(endpoint, replay_endpoint):
+            for number in range(before_reconnection):
+                await new.publish(block(10 + number), lose=True)
+            await s.until(lambda: s.subscription.state().connected)
+            yield Restarted(s, index, new)
+
+
+@pytest.mark.parametrize("before_reconnection", [0, 1, 3, 4], ids=lambda n: f"{n}-missed")
+async def test_another_process_is_noticed_at_reconnection_whatever_its_numbers(before_reconnection: int) -> None:
+    async with restarted(before_reconnection) as r:
+        s = r.subscribed
+        await s.until(lambda: s.subscription.state().complete)
+        assert s.diary.applied == [0, 1, 2, -1, *range(before_reconnection)]
+        assert [number for number in (0, 1, 2, 10, 11, 12, 13) if holds(r.index, number)] == list(
+            range(10, 10 + before_reconnection)
+        )
+        await asyncio.sleep(0.1)
+        await r.new.publish(block(20))
+        await s.applied(0, 1, 2, -1, *range(before_reconnection + 1))
+        assert s.subscription.state().restarts == 1
+        assert s.diary.connections == [True, False, True]
+
+
+async def test_without_replay_a_sequence_that_goes_backwards_is_a_restart() -> None:
+    async with restarted(1, replay=False) as r:
+        s = r.subscribed
+        await asyncio.sleep(0.1)
+        assert holds(r.index, 0)
+        await r.new.publish(block(11))
+        await s.applied(0, 1, 2, -1, 1)
+        assert [number for number in (0, 1, 2, 10, 11) if holds(r.index, number)] == [11]
+        assert s.diary.gaps == [(Gap(0, 0), False)]
+        assert not s.subscription.state().complete
+
+
+async def test_a_broken_connection_to_the_same_process_loses_nothing() -> None:
+    """The publisher's address goes away and comes back with its memory, as through a network fault."""
+    publisher = Publisher()
+    leaving = publisher.serve()
+    await leaving.__aenter__()
+    async with subscribed(publisher) as s:
+        await connected(s)
+        await publisher.publish(block(0))
+        await publisher.publish(block(1))
+        await s.applied(0, 1)
+        endpoint, replay_endpoint = publisher.endpoint, publisher.replay_endpoint
+        await leaving.__aexit__(None, None, None)
+        async with publisher.serve(endpoint, replay_endpoint):
+            await publisher.publish(block(2), lose=True)
+            await s.applied(0, 1, 2)
+            await s.until(lambda: s.subscription.state().complete)
+            state = s.subscription.state()
+            assert (state.restarts, state.gaps) == (0, 0)
+            assert publisher.replays == [0, 1]
+
+
+async def test_a_publisher_that_is_not_there_yet_is_waited_for() -> None:
+    publisher = Publisher()
+    async with publisher.serve():
+        endpoint, replay_endpoint = publisher.endpoint, publisher.replay_endpoint
+    async with subscribed(publisher) as s:
+        await asyncio.sleep(0.1)
+        state = s.subscription.state()
+        assert (state.connected, state.complete, state.replays) == (False, False, 0)
+        async with publisher.serve(endpoint, replay_endpoint):
+            await publisher.publish(block(0), lose=True)
+            await s.applied(0)
+
+
+async def test_bad_messages_end_nothing() -> None:
+    publisher = Publisher()
+    async with publisher.serve(), subscribed(publisher) as s:
+        await connected(s)
+        await publisher.publish(block(0))
+        await publisher.send_raw(b"one frame")
+        await publisher.send_raw(b"topic", b"short", b"payload")
+        await publisher.send_raw(b"topic", END, b"")
+        await publisher.publish(["BlockMoved"], block(1))
+        await publisher.publish(payload=b"\xc1garbage")
+        await publisher.publish(block(3))
+        await s.applied(0, 1, 3)
+        state = s.subscription.state()
+        assert (state.undecodable, state.rejected, state.gaps, state.last_seq) == (3, 1, 0, 3)
+        assert len(s.diary.undecodable) == 3
+        assert not state.complete
+
+
+async def test_a_burst_leaves_the_event_loop_to_others_between_batches() -> None:
+    publisher = Publisher()
+    total = 1_000
+    turns = [0] * (total + 1)
+
+    async def others() -> None:
+        while True:
+            turns[len(s.diary.applied)] += 1
+            await asyncio.sleep(0)
+
+    async with publisher.serve():
+        for number in range(total // 2):
+            await publisher.publish(block(number))
+        async with subscribed(publisher) as s:
+            busy = asyncio.create_task(others())
+            await connected(s)
+            for number in range(total // 2, total):
+                await publisher.publish(block(number))
+            await s.until(lambda: len(s.diary.applied) == total)
+            busy.cancel()
+    assert s.diary.applied == list(range(total))
+    assert sum(count > 0 for count in turns) > total * 0.9
+
+
+async def test_events_of_a_forgotten_worker_stay_out() -> None:
+    publisher, index = Publisher(), real_index()
+    async with publisher.serve(), subscribed(publisher, index) as s:
+        await connected(s)
+        await publisher.publish(block(0))
+        await s.applied(0)
+        index.forget(WORKER)
+        await publisher.publish(block(1))
+        await s.applied(0, 1)
+        assert index.size() == 0
+
+
+async def test_an_end_during_a_replay_is_prompt() -> None:
+    publisher = Publisher(answers_replays=False)
+    loop = asyncio.get_running_loop()
+    async with publisher.serve():
+        async with subscribed(publisher, deadline_s=30) as s:
+            await s.until(lambda: publisher.replays == [0])
+            begun = loop.time()
+        await loop.shutdown_default_executor()
+        assert loop.time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "source",
+    [EventSource("tcp://*:5557"), EventSource("nonsense"), EventSource("tcp://127.0.0.1:5557", "tcp://*:5558")],
+)
+async def test_an_unusable_address_is_a_clear_error(source: EventSource) -> None:
+    with pytest.raises(ConfigError, match=r"endpoint '.*' cannot be connected to"):
+        await asyncio.wait_for(Subscription(WORKER, source, RecordingIndex()).run(), 5)
+
+
+async def test_a_topic_selects() -> None:
+    publisher = Publisher()
+    async with publisher.serve():
+        source = EventSource(publisher.endpoint, publisher.replay_endpoint, topic="kv@")
+        diary = Diary()
+        subscription = Subscription(WORKER, source, RecordingIndex(), diary)
+        s = Subscribed(subscription, diary, asyncio.create_task(subscription.run()))
+        await connected(s)
+        await publisher.send_raw(b"load", (7).to_bytes(8), b"\xc1")
+        await publisher.publish(block(0))
+        await s.applied(0)
+        assert subscription.state().undecodable == 0
+        s.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await s.task
