@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from warmroute.diagnostics.event_log import EventLog
 from warmroute.errors import ConfigError
 from warmroute.gateway.prober import Discovery, Prober
 from warmroute.kv_event import EventSource, Subscription
@@ -120,7 +121,7 @@ class Fleet:
                 member.subscriptions.pop(source)[1].cancel()
         for source in sources:
             if source not in member.subscriptions:
-                subscription = Subscription(worker.key, source, self._router.index)
+                subscription = Subscription(worker.key, source, self._router.index, EventLog(worker.id))
                 task = asyncio.create_task(subscription.run(), name=f"events {worker.id}")
                 member.subscriptions[source] = (subscription, task)
                 _log.info("worker %s publishes KV events at %s", worker.id, source.endpoint)

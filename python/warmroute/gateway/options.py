@@ -25,6 +25,7 @@ class ServeConfig:
     tokenizer: str | None = option(
         None, "folder, packaged name or hub id of the model's tokenizer; without it the engines are asked to tokenize"
     )
+    tokenizer_threads: int = option(2, "threads that tokenize prompts too long for the event loop")
     model: str | None = option(None, "the model that workers serve, where they cannot be asked")
     block_size: int | None = option(None, "tokens per KV block, where workers do not say")
     probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load")
@@ -36,7 +37,7 @@ class ServeConfig:
     log_level: str = option("info", "how much is logged", choices=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:
-        for name in ("probe_interval_s", "probe_timeout_s", "tokenize_timeout_s", "max_attempts"):
+        for name in ("probe_interval_s", "probe_timeout_s", "tokenize_timeout_s", "tokenizer_threads", "max_attempts"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be above 0, not {getattr(self, name)}")
         if not 0 <= self.port <= 65535:

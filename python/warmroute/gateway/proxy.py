@@ -1,4 +1,4 @@
-"""The life of one request: prompt, tokens, decision, forward, settle; the next worker where one fails before it answers."""
+"""The life of one request: prompt, tokens, decision, forward, settle; the next worker when one fails too early."""
 
 import logging
 import random

@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -101,11 +102,9 @@ def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arriva
 async def _token_source(config: ServeConfig, router: Router) -> AsyncIterator[TokenSource]:
     if config.tokenizer is not None:
         # Reading a large tokenizer takes seconds; nothing else runs yet, so it may hold the loop.
-        source = LocalTokenSource(LocalTokenizer.load(config.tokenizer))
-        try:
-            yield source
-        finally:
-            source.close()
+        tokenizer = LocalTokenizer.load(config.tokenizer)
+        with ThreadPoolExecutor(config.tokenizer_threads, "tokenize") as executor:
+            yield LocalTokenSource(tokenizer, executor)
         return
 
     def ready_url() -> str | None:

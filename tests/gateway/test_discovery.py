@@ -1,0 +1,117 @@
+"""What workers say of themselves is read in every form they say it, and nothing is made up."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmroute.gateway.discovery import (
+    WorkerMetrics,
+    reachable,
+    read_kv_event_sources,
+    read_metrics,
+    read_models,
+    read_server_info,
+)
+from warmroute.kv_event import EventSource
+from warmroute.worker import WorkerFacts
+
+_WORKER = "http://10.1.2.3:8000"
+
+_VLLM = """\
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 3.0
+vllm:num_requests_running{engine="1",model_name="m"} 4.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="m"} 2.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="32",num_gpu_blocks="160",enable_prefix_caching="True"} 1.0
+"""
+
+
+def test_vllm_metrics_over_all_ranks() -> None:
+    assert read_metrics(_VLLM) == WorkerMetrics(9, 0.25, 32, 160)
+
+
+def test_sglang_metrics() -> None:
+    text = 'sglang:num_running_reqs{m="x"} 1.0\nsglang:num_queue_reqs{m="x"} 5.0\nsglang:token_usage{m="x"} 0.5\n'
+    assert read_metrics(text) == WorkerMetrics(6, 0.5, None, None)
+
+
+def test_metrics_without_the_figures_tell_nothing() -> None:
+    assert read_metrics("up 1\n") == WorkerMetrics()
+    with pytest.raises(ValueError, match="invalid metric name"):
+        read_metrics("<html>not found</html>")
+
+
+def test_models_and_adapters() -> None:
+    body = {"data": [{"id": "m", "max_model_len": 4096}, {"id": "ad", "parent": "m"}, {"no": "id"}, 7]}
+    assert read_models(body) == ({"m": False, "ad": True}, 4096)
+
+
+def test_vllm_event_sources_by_rank() -> None:
+    body = {
+        "0": {"publisher": "zmq", "endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5567", "topic": "kv"},
+        "1": {"publisher": "zmq", "endpoint": "tcp://10.9.9.9:5558", "replay_endpoint": None, "topic": ""},
+    }
+    assert read_kv_event_sources(body, _WORKER) == (
+        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:5567", "kv"),
+        EventSource("tcp://10.9.9.9:5558", None, ""),
+    )
+    assert read_kv_event_sources({"0": {"publisher": "null", "endpoint": "tcp://*:5557"}}, _WORKER) == ()
+
+
+def test_sglang_server_info() -> None:
+    body = {
+        "page_size": 64,
+        "max_total_num_tokens": 6400,
+        "kv_events": {
+            "publisher": "zmq",
+            "endpoint_host": "0.0.0.0",
+            "endpoint_port_base": 5557,
+            "replay_endpoint_port_base": 6557,
+            "topic": "t",
+            "block_size": 64,
+            "dp_size": 2,
+        },
+    }
+    facts, sources = read_server_info(body, _WORKER)
+    assert facts == WorkerFacts(block_size=64, capacity_blocks=100)
+    assert sources == (
+        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:6557", "t"),
+        EventSource("tcp://10.1.2.3:5558", "tcp://10.1.2.3:6558", "t"),
+    )
+    assert read_server_info({"kv_events": None}, _WORKER) == (WorkerFacts(), ())
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "worker", "expected"),
+    [
+        ("tcp://*:1", "http://h:8000", "tcp://h:1"),
+        ("tcp://0.0.0.0:1", "http://h:8000", "tcp://h:1"),
+        ("tcp://[::]:1", "http://[fd00::2]:8000", "tcp://[fd00::2]:1"),
+        ("tcp://127.0.0.1:1", "http://h:8000", "tcp://127.0.0.1:1"),
+        ("ipc:///tmp/x", "http://h:8000", "ipc:///tmp/x"),
+    ],
+)
+def test_a_wildcard_host_becomes_the_workers_own(endpoint: str, worker: str, expected: str) -> None:
+    assert reachable(endpoint, worker) == expected
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_JSON, st.sampled_from(["data", "kv_events", "0"]))
+def test_any_answer_is_read_without_a_fault(inner: Any, key: str) -> None:
+    for body in (inner, {key: inner}, {key: [inner]}, {key: {"endpoint": inner, "endpoint_port_base": inner}}):
+        read_models(body)
+        read_kv_event_sources(body, _WORKER)
+        read_server_info(body, _WORKER)

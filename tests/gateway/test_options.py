@@ -1,0 +1,80 @@
+"""Configuration mistakes are answered with what to write instead."""
+
+from pathlib import Path
+
+import pytest
+
+from warmroute.cli.serve import read_configuration
+from warmroute.config import option_names
+from warmroute.errors import ConfigError
+from warmroute.gateway.options import ServeConfig, worker_spec
+from warmroute.gateway.relay import RelayOptions
+from warmroute.worker import WorkerSpec
+
+
+def configuration(tmp_path: Path, toml: str, *flags: str) -> tuple[ServeConfig, RelayOptions, tuple[WorkerSpec, ...]]:
+    import argparse
+
+    from warmroute.cli import serve
+
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    path = tmp_path / "warmroute.toml"
+    path.write_text(toml)
+    return read_configuration(parser.parse_args(["--config", str(path), *flags]))
+
+
+def test_file_and_command_line_together(tmp_path: Path) -> None:
+    toml = """
+        policy = "weighted"
+        model = "m"
+        max_body_bytes = 1000
+
+        [[workers]]
+        url = "http://h:2/"
+        block_size = 64
+        kv_events = "tcp://h:5557"
+    """
+    config, relay, specs = configuration(tmp_path, toml, "--worker", "http://h:1", "--port", "9000")
+    assert (config.policy, config.port, relay.max_body_bytes) == ("weighted", 9000, 1000)
+    assert specs == (
+        WorkerSpec("http://h:1", model="m"),
+        WorkerSpec("http://h:2", model="m", block_size=64, kv_events="tcp://h:5557"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("polizy = 'x'", "unknown key 'polizy' in .*warmroute.toml; did you mean 'policy'?"),
+        ("policy = 'randm'", "key 'policy' cannot be 'randm'; did you mean 'random'?"),
+        ("port = 99999", "port must lie between 0 and 65535, not 99999"),
+        ("policy = ", "is not valid TOML"),
+        ("workers = 3", "'workers' in .* must be a list of tables"),
+        ("[[workers]]\nblock_size = 16", "has no url"),
+        ("[[workers]]\nurl = 'h:1'", "is no worker URL; write http://HOST:PORT"),
+        ("[[workers]]\nurl = 'http://h:1'\nblok_size = 16", "unknown key 'blok_size' .*; did you mean 'block_size'?"),
+        ("[[workers]]\nurl = 'http://h:1'\nblock_size = 0", "'block_size' in .* must be above 0"),
+        ("[[workers]]\nurl = 'http://h:1'\nblock_size = 'x'", "'block_size' in .* must be of type int"),
+        ("[[workers]]\nurl = 'http://h:1'\n[[workers]]\nurl = 'http://h:1/'", "worker http://h:1 is given twice"),
+        ("[[workers]]\nurl = 'http://h:123456'", "has no valid port"),
+    ],
+)
+def test_mistakes(tmp_path: Path, toml: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        configuration(tmp_path, toml)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*: No such file"):
+        configuration(tmp_path, "", "--config", str(tmp_path / "other.toml"))
+
+
+def test_no_option_is_declared_twice() -> None:
+    names = option_names(ServeConfig, RelayOptions)
+    assert len(names) == len(set(names))
+
+
+def test_a_worker_must_be_an_object() -> None:
+    with pytest.raises(ConfigError, match="must be a table with a url"):
+        worker_spec(["http://h:1"], where="the request")
