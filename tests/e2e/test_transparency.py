@@ -31,12 +31,10 @@ async def body_of(client: AsyncOpenAI, endpoint: str, stream: bool) -> bytes:
     if stream:
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
     if endpoint == "chat":
-        create = client.chat.completions.with_streaming_response.create
-        arguments["messages"] = _MESSAGES
+        asked: Any = client.chat.completions.with_streaming_response.create(messages=_MESSAGES, **arguments)
     else:
-        create = client.completions.with_streaming_response.create
-        arguments["prompt"] = "Which worker holds my prefix?"
-    async with create(**arguments) as response:
+        asked = client.completions.with_streaming_response.create(prompt="Which worker holds my prefix?", **arguments)
+    async with asked as response:
         return b"".join([chunk async for chunk in response.iter_bytes()])
 
 
