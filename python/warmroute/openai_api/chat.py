@@ -18,7 +18,7 @@ def read_chat(body: JsonObject) -> Reading:
     if body.get("truncate_prompt_tokens") is not None:
         return UNTOLD
     chat = ChatContent(
-        messages=messages,
+        messages=[_with_calls_in_order(message) for message in messages],
         tools=objects(body, "tools"),
         documents=objects(body, "documents"),
         chat_template=text(body, "chat_template"),
@@ -28,6 +28,25 @@ def read_chat(body: JsonObject) -> Reading:
         template_options=template_options(body, body.get("reasoning_effort")),
     )
     return told_part(chat)
+
+
+def _with_calls_in_order(message: JsonObject) -> JsonObject:
+    """The engines' request models write the keys of a call in an order of their own, and some templates show it."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        return message
+    return {**message, "tool_calls": [_call_in_order(call) for call in calls]}
+
+
+def _call_in_order(call: JsonObject) -> JsonObject:
+    ordered = _in_order(call, ("id", "function", "type"))
+    if isinstance(call.get("function"), dict):
+        ordered["function"] = _in_order(call["function"], ("arguments", "name"))
+    return ordered
+
+
+def _in_order(fields: JsonObject, first: tuple[str, ...]) -> JsonObject:
+    return {name: fields[name] for name in first if name in fields} | fields
 
 
 def template_options(body: JsonObject, reasoning_effort: Any) -> JsonObject:

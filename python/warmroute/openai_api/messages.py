@@ -110,8 +110,8 @@ def _part(block: JsonObject) -> JsonObject | None:
 
 
 def _tool_call(block: JsonObject) -> JsonObject:
-    function = {"name": block.get("name") or "", "arguments": json.dumps(block.get("input") or {})}
-    return {"id": block.get("id") or "", "type": "function", "function": function}
+    function = {"arguments": json.dumps(block.get("input") or {}), "name": block.get("name") or ""}
+    return {"id": block.get("id") or "", "function": function, "type": "function"}
 
 
 def _result(block: JsonObject) -> list[JsonObject]:

@@ -119,12 +119,7 @@ def _tool_call(call: Any) -> JsonObject:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise TemplateError("a tool call has no function")
-    seen = {"arguments": _arguments(function.get("arguments")), "name": function.get("name")} | {
-        name: value for name, value in function.items() if name not in ("arguments", "name")
-    }
-    return {"id": call.get("id"), "function": seen, "type": call.get("type", "function")} | {
-        name: value for name, value in call.items() if name not in ("id", "function", "type")
-    }
+    return {**call, "function": {**function, "arguments": _arguments(function.get("arguments"))}}
 
 
 def _arguments(arguments: Any) -> JsonObject:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
 
 from warmroute.errors import ModelAssetError, TemplateError
 from warmroute.openai_api import ChatContent, Content, JsonObject, Prompt, TokenContent
@@ -32,7 +31,6 @@ class LocalTokenizer:
         assets = find_assets(source)
         try:
             tokenizer = Tokenizer.from_file(str(assets.folder / "tokenizer.json"))
-            _set_ends(tokenizer, assets)
             return cls(tokenizer, assets, clock)
         except TemplateError as exc:
             raise ModelAssetError(f"{assets.folder}: {exc}") from exc
@@ -101,21 +99,3 @@ class LocalTokenizer:
             options["documents"] = chat.documents
         cue = chat.add_generation_prompt and not chat.continue_final_message
         return options | {"tools": engine_tools(chat.tools), "add_generation_prompt": cue}
-
-
-def _set_ends(tokenizer: Tokenizer, assets: TokenizerAssets) -> None:
-    """What stands before and after every text, where the configuration says so and not `tokenizer.json`.
-
-    Source: transformers 5.24, `tokenization_utils_tokenizers.py` (`update_post_processor`).
-    """
-    wanted = {end: assets.config.get(f"add_{end}_token") for end in ("bos", "eos")}
-    if all(value is None for value in wanted.values()):
-        return
-    tokens = {end: assets.special_tokens.get(f"{end}_token") if wanted[end] else None for end in wanted}
-    bos, eos = tokens["bos"], tokens["eos"]
-    known = [token for token in (bos, eos) if token is not None]
-    tokenizer.post_processor = TemplateProcessing(
-        single=[*([bos] if bos else []), "$A:0", *([eos] if eos else [])],
-        pair=[*([bos] if bos else []), "$A:0", "$B:1", *([eos] if eos else [])],
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in dict.fromkeys(known)],
-    )
