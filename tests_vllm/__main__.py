@@ -63,7 +63,7 @@ def _present(report: Report, arguments: argparse.Namespace) -> None:
     if arguments.json:
         sys.stdout.write(text + "\n")
     else:
-        report.show(Console())
+        report.show(Console(width=None if sys.stdout.isatty() else 100))
 
 
 def main() -> int:

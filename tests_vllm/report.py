@@ -1,10 +1,11 @@
 """What the check found: counts per phase, verdicts, and the two ways to show them (a table and one JSON object)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -12,7 +13,7 @@ from tests_vllm.equality import Equality
 from tests_vllm.exchange import Exchange
 from tests_vllm.load import Phase
 
-_SHOWN_MISMATCHES = 10
+_SHOWN_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +104,16 @@ class Report:
     def show(self, console: Console) -> None:
         """Print tables, then what is wrong, then one line of verdict."""
         console.print(_phase_table([count(phase) for phase in self.phases]))
-        if self.equality:
-            console.print(f"outputs: {self._outputs()}", highlight=False)
-        for name, numbers in self.events.items():
-            console.print(f"events of {name}: {numbers}", highlight=False)
-        console.print("versions: " + ", ".join(f"{k} {v}" for k, v in self.versions.items()), highlight=False)
         problems = self.problems()
-        for problem in problems[:_SHOWN_MISMATCHES]:
-            console.print(f"  {problem}", markup=False, highlight=False, style="red")
-        console.print(f"{len(problems)} problems" if problems else self._verdict(), style="bold")
+        lines = [
+            f"outputs: {_plain(self._outputs())}",
+            *(f"events of {name}: {_plain(numbers)}" for name, numbers in self.events.items()),
+            f"versions: {_plain(self.versions)}",
+            *problems[:_SHOWN_PROBLEMS],
+            f"FAILED: {len(problems)} problems" if problems else f"passed: {self._verdict()}",
+        ]
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _verdict(self) -> str:
         facts = self.as_json()
@@ -135,6 +137,12 @@ class Report:
         return found + silent
 
 
+def _plain(facts: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{k} ({_plain(v)})" if isinstance(v, Mapping) else f"{k} {v}" for k, v in facts.items() if v != {}
+    )
+
+
 def _difference(exchange: Exchange) -> int:
     return (exchange.predicted or 0) - (exchange.reported or 0)
 
@@ -150,9 +158,9 @@ def _mismatch(phase: Phase, e: Exchange) -> str:
 
 
 def _phase_table(phases: Sequence[PhaseCounts]) -> Table:
-    table = Table(title="predicted against reported cached tokens", title_justify="left")
-    for column in ("phase", "requests", "failed", "equal", "under", "over", "cached share", "requests per worker"):
-        table.add_column(column, justify="left" if column.startswith(("phase", "requests per")) else "right")
+    table = Table(title="predicted against reported cached tokens", title_justify="left", box=SIMPLE, pad_edge=False)
+    for column in ("phase", "requests", "failed", "equal", "under", "over", "cached", "per worker"):
+        table.add_column(column, justify="left" if column.startswith(("phase", "per")) else "right")
     for c in phases:
         numbers = (c.requests, c.failed, f"{c.equal}/{c.compared}", c.under, c.over, f"{c.cached_share:.0%}")
         split = " + ".join(str(n) for _, n in sorted(c.per_worker.items())) or "-"
