@@ -78,7 +78,7 @@ impl Oracle {
         };
         for hash in hashes {
             if let Some(path) = worker.path(*hash) {
-                worker.put(*hash, path, tier);
+                worker.put(*hash, &path, tier);
             }
         }
     }
@@ -168,7 +168,7 @@ impl Worker {
                     if self.path(*hash).is_none() {
                         newly_known.push(*hash);
                     }
-                    self.put(*hash, extended(above.unwrap(), tokens), tier);
+                    self.put(*hash, &extended(above.unwrap(), tokens), tier);
                 }
             }
             parent = Some(*hash);
@@ -191,19 +191,19 @@ impl Worker {
                     None => newly_known.push(hash),
                     _ => {}
                 }
-                self.put(hash, path, tier);
+                self.put(hash, &path, tier);
             }
         }
     }
 
-    fn put(&mut self, hash: EngineHash, path: Path, tier: Tier) {
-        self.predictions.retain(|(predicted, _)| *predicted != path);
+    fn put(&mut self, hash: EngineHash, path: &Path, tier: Tier) {
+        self.predictions.retain(|(predicted, _)| predicted != path);
         if self.path(hash).is_none() {
             self.announced.push((hash, path.clone(), Copies::default()));
         }
         for (known, stands_for, copies) in &mut self.announced {
             if *known == hash {
-                stands_for.clone_from(&path);
+                stands_for.clone_from(path);
                 copies[tier as usize] += 1;
             }
         }

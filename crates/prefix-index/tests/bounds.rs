@@ -1,0 +1,169 @@
+//! What keeps the index small: nothing stays after removal, orphans and predictions give way at their limits.
+
+use prefix_index::{
+    BlockHash, EngineHash, PrefixIndex, Store, Tier, WorkerId, hash_blocks, root_hash,
+};
+
+const WORKER: WorkerId = WorkerId(7);
+const ROOT_SIZE: u32 = 2;
+const BLOCK_SIZE: usize = ROOT_SIZE as usize;
+const BLOCKS: usize = 4;
+
+fn index(orphan_limit: usize, prediction_limit: usize) -> PrefixIndex {
+    let mut index = PrefixIndex::new(orphan_limit);
+    index.add_worker(WORKER, prediction_limit);
+    index
+}
+
+/// A prompt of its own for each number.
+fn prompt(number: u32) -> Vec<u32> {
+    vec![number; BLOCKS * BLOCK_SIZE]
+}
+
+fn hashes(number: u32) -> Vec<BlockHash> {
+    let keys: [Option<Vec<u8>>; 0] = [];
+    hash_blocks(
+        &prompt(number),
+        BLOCK_SIZE,
+        root_hash(ROOT_SIZE, None, None),
+        &keys,
+    )
+}
+
+fn names(number: u32) -> Vec<EngineHash> {
+    (0..BLOCKS as u64)
+        .map(|block| EngineHash::from(u64::from(number) << 8 | block))
+        .collect()
+}
+
+fn store(index: &mut PrefixIndex, number: u32, parent: Option<EngineHash>) {
+    let store = Store {
+        parent,
+        engine_hashes: &names(number),
+        token_ids: &prompt(number),
+        block_size: BLOCK_SIZE,
+        root: root_hash(ROOT_SIZE, None, None),
+        keys: &[],
+    };
+    index.store(WORKER, Tier::Device, &store);
+}
+
+fn matched(index: &PrefixIndex, number: u32) -> u32 {
+    index
+        .match_prefix(&hashes(number), 0.0)
+        .iter()
+        .map(|(_, overlap)| overlap.blocks())
+        .sum()
+}
+
+#[test]
+fn nothing_is_left_of_a_hundred_thousand_chains_after_their_removal() {
+    let mut index = index(10, 0);
+    for number in 0..100_000 {
+        store(&mut index, number, None);
+        if number >= 10 {
+            assert_eq!(
+                index.remove(WORKER, Tier::Device, &names(number - 10)),
+                BLOCKS
+            );
+        }
+        assert!(index.size() <= 11 * BLOCKS);
+    }
+    for number in 99_990..100_000 {
+        index.remove(WORKER, Tier::Device, &names(number));
+    }
+    assert_eq!(
+        (
+            index.size(),
+            index.blocks(WORKER),
+            index.engine_hashes(),
+            index.orphans()
+        ),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(index.check_integrity(), Ok(()));
+}
+
+#[test]
+fn orphans_are_dropped_oldest_first_and_counted() {
+    let mut index = index(3 * BLOCKS, 0);
+    for number in 1..=5 {
+        store(&mut index, number, Some(EngineHash::from(0_u64)));
+    }
+    assert_eq!(index.orphans(), 3 * BLOCKS);
+    assert_eq!(index.stats().orphans_dropped, 2 * BLOCKS);
+    assert_eq!(index.size(), 0);
+    store(&mut index, 0, None);
+    assert_eq!((index.orphans(), index.stats().linked), (0, 3 * BLOCKS));
+    assert_eq!(index.blocks(WORKER), 4 * BLOCKS);
+}
+
+#[test]
+fn an_index_that_may_keep_no_orphans_keeps_none() {
+    let mut index = index(0, 0);
+    store(&mut index, 1, Some(EngineHash::from(9_u64)));
+    assert_eq!(
+        (index.orphans(), index.stats().orphans_dropped),
+        (0, BLOCKS)
+    );
+}
+
+#[test]
+fn the_tail_of_the_least_recently_predicted_prompt_goes_first() {
+    let mut index = index(0, 2 * BLOCKS);
+    index.predict(WORKER, &hashes(1), f64::INFINITY);
+    index.predict(WORKER, &hashes(2), f64::INFINITY);
+    index.predict(WORKER, &hashes(1), f64::INFINITY);
+    index.predict(WORKER, &hashes(3)[..1], f64::INFINITY);
+    assert_eq!([1, 2, 3].map(|number| matched(&index, number)), [4, 3, 1]);
+    index.predict(WORKER, &hashes(3), f64::INFINITY);
+    assert_eq!([1, 2, 3].map(|number| matched(&index, number)), [4, 0, 4]);
+    assert_eq!(index.stats().predictions_evicted, BLOCKS);
+}
+
+#[test]
+fn a_prompt_longer_than_the_limit_keeps_its_head() {
+    let mut index = index(0, 3);
+    index.predict(WORKER, &hashes(1), f64::INFINITY);
+    assert_eq!((matched(&index, 1), index.blocks(WORKER)), (3, 3));
+}
+
+#[test]
+fn a_lower_limit_counts_at_once() {
+    let mut index = index(0, 10);
+    index.predict(WORKER, &hashes(1), f64::INFINITY);
+    index.add_worker(WORKER, 1);
+    assert_eq!((matched(&index, 1), index.predictions()), (1, 1));
+    assert_eq!(index.check_integrity(), Ok(()));
+}
+
+/// Renewals and evictions leave stale entries behind; a hundred thousand of each must neither show nor slow down.
+#[test]
+fn predictions_stay_exact_however_often_they_are_renewed() {
+    let mut index = index(0, 3 * BLOCKS);
+    for round in 0..100_000_u32 {
+        index.predict(WORKER, &hashes(round % 5), f64::from(round) + 2.0);
+        assert!(index.predictions() <= 3 * BLOCKS);
+        if round % 1_000 == 0 {
+            assert_eq!(index.check_integrity(), Ok(()));
+        }
+    }
+    assert_eq!(index.expire(99_999.0), BLOCKS);
+    assert_eq!(index.expire(100_001.0), 2 * BLOCKS);
+    assert_eq!((index.size(), index.expire(f64::MAX)), (0, 0));
+}
+
+#[test]
+fn a_thousand_workers_share_a_block_and_leave_it_one_by_one() {
+    let mut index = PrefixIndex::new(0);
+    for worker in (0..1_000).map(WorkerId) {
+        index.add_worker(worker, BLOCKS);
+        index.predict(worker, &hashes(1), f64::INFINITY);
+    }
+    assert_eq!(index.match_prefix(&hashes(1), 0.0).len(), 1_000);
+    for worker in (0..1_000).step_by(3).map(WorkerId) {
+        assert_eq!(index.forget(worker), BLOCKS);
+    }
+    assert_eq!(index.match_prefix(&hashes(1), 0.0).len(), 666);
+    assert_eq!(index.check_integrity(), Ok(()));
+}
