@@ -16,8 +16,8 @@ from typing import Protocol
 from warmroute.openai_api import Prompt
 from warmroute.tokenizer import TokenIds
 
-_WORD = re.compile(r" [a-z]{2,}")
-_OPENER = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}")
+_WORD = re.compile(r" [a-z]{4,}")
+_OPENER = re.compile(r"[A-Z][a-z]{2,}")
 _STOP = re.compile(r"\.")
 _ANYTHING = re.compile(r".+", re.DOTALL)
 _MOST_WORDS = 1_000

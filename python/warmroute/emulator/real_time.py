@@ -118,12 +118,12 @@ class RealTimeEngine:
     async def _idle(self, now: float, wake_at: float | None) -> float:
         """Sleep until there is news or `wake_at` has come; the engine's time then."""
         self._news.clear()
-        delay = _IDLE_FLUSH_S if wake_at is None else min(_IDLE_FLUSH_S, self._real_delay(wake_at))
         try:
-            async with asyncio.timeout(delay):
+            async with asyncio.timeout(_IDLE_FLUSH_S if wake_at is None else self._real_delay(wake_at)):
                 await self._news.wait()
         except TimeoutError:
-            self._publish_pending()
+            if wake_at is None:
+                self._publish_pending()
         awake = max(now, self._engine_time())
         # A late timer must not make the engine late: the step starts when it could have started.
         return awake if wake_at is None else max(now, min(awake, wake_at))

@@ -15,13 +15,14 @@ _TYPES = {
 
 def refused(message: str, *, param: str | None = None) -> web.HTTPException:
     """A 400 to raise: the body cannot be served; `param` names the field."""
-    return web.HTTPBadRequest(body=error_body(HTTPStatus.BAD_REQUEST, message, param), content_type="application/json")
+    body = error_body(HTTPStatus.BAD_REQUEST, message, param)
+    return web.HTTPBadRequest(text=body.decode(), content_type="application/json")
 
 
 def unknown_model(model: str) -> web.HTTPException:
     """A 404 to raise: this engine does not serve `model`."""
-    message = f"The model `{model}` does not exist."
-    return web.HTTPNotFound(body=error_body(HTTPStatus.NOT_FOUND, message, "model"), content_type="application/json")
+    body = error_body(HTTPStatus.NOT_FOUND, f"The model `{model}` does not exist.", "model")
+    return web.HTTPNotFound(text=body.decode(), content_type="application/json")
 
 
 def error_body(status: int, message: str, param: str | None = None) -> bytes:
