@@ -1,13 +1,16 @@
 """The Rust core. Private: use `warmroute.block`, `warmroute.prefix_index` and `warmroute.gateway`."""
 
 from collections.abc import Iterator, Sequence
-from typing import final
+from typing import Final, Literal, Self, final
 
 __version__: str
 
 # --- index ---
 
-__all__ = ["BlockHashes", "PrefixIndex", "StoreResult", "__version__", "hash_blocks", "root_hash"]
+__all__ = ["BlockHashes", "PrefixIndex", "StoreResult", "__build__", "__version__", "hash_blocks", "root_hash"]
+
+__build__: str
+"""`debug` or `release`."""
 
 @final
 class BlockHashes:
@@ -95,4 +98,139 @@ class PrefixIndex:
     def stats(self) -> dict[str, int]: ...
     def check_integrity(self) -> None: ...
 
-# --- relay --- (names of this part: `__all__ += [...]`)
+# --- relay ---
+
+__all__ += ["Arrival", "AttemptFailed", "FirstByte", "Outcome", "Relay"]
+
+@final
+class Arrival:
+    """A request whose head and body have been read and which waits for `Relay.forward` or `Relay.respond`."""
+
+    request_id: Final[int]
+    method: Final[str]
+    path: Final[str]
+    query: Final[str]
+    """Without the question mark; empty if there is none."""
+    headers: Final[list[tuple[str, str]]]
+    """Names in lower case, values as latin-1, in the order received."""
+    body: Final[bytes]
+    client: Final[str]
+    """Address and port of the peer."""
+    received_at: Final[float]
+    """When the head had been read; seconds of CLOCK_MONOTONIC, the clock of `time.monotonic`, as every time here."""
+
+    def __new__(
+        cls,
+        request_id: int,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        client: str,
+        received_at: float,
+    ) -> Self: ...
+    def header(self, name: str) -> str | None:
+        """The first value of a header, whatever the case of its name."""
+
+@final
+class FirstByte:
+    """The first byte of the answer's body came from the worker."""
+
+    request_id: Final[int]
+    status: Final[int]
+    at: Final[float]
+    def __new__(cls, request_id: int, status: int, at: float) -> Self: ...
+
+@final
+class AttemptFailed:
+    """The worker failed before the head of its answer; the client still waits."""
+
+    request_id: Final[int]
+    kind: Final[Literal["refused", "connect-timeout", "reset", "first-byte-timeout", "bad-response"]]
+    message: Final[str]
+    at: Final[float]
+    def __new__(cls, request_id: int, kind: str, message: str, at: float) -> Self: ...
+
+@final
+class Outcome:
+    """How a request ended; there is exactly one for each arrival."""
+
+    request_id: Final[int]
+    status: Final[int | None]
+    """None if no head was sent to the client."""
+    end: Final[Literal["completed", "client-gone", "worker-failed", "refused-by-relay", "shutdown"]]
+    forwarded: Final[bool]
+    """A worker was answering, or had been asked and had not failed, when the request ended."""
+    started_at: Final[float | None]
+    """When the request was sent to that worker."""
+    first_byte_at: Final[float | None]
+    ended_at: Final[float]
+    request_bytes: Final[int]
+    response_bytes: Final[int]
+    """Bytes of the answer's body handed to the client's connection."""
+    prompt_tokens: Final[int | None]
+    completion_tokens: Final[int | None]
+    cached_tokens: Final[int | None]
+    """As the worker reported them in `usage`; None if it did not, never 0 for that."""
+    events: Final[int]
+    """Server-sent events with data, `[DONE]` among them."""
+
+    def __new__(
+        cls,
+        request_id: int,
+        end: str = "completed",
+        status: int | None = 200,
+        forwarded: bool = True,
+        started_at: float | None = None,
+        first_byte_at: float | None = None,
+        ended_at: float = 0.0,
+        request_bytes: int = 0,
+        response_bytes: int = 0,
+        prompt_tokens: int | None = None,
+        completion_tokens: int | None = None,
+        cached_tokens: int | None = None,
+        events: int = 0,
+    ) -> Self: ...
+
+@final
+class Relay:
+    """The sockets. Use `warmroute.gateway.relay.RelayServer`."""
+
+    def __new__(
+        cls,
+        *,
+        threads: int,
+        max_body_bytes: int,
+        connect_timeout_s: float,
+        first_byte_timeout_s: float,
+        idle_timeout_s: float,
+        pool_idle_s: float,
+        head_timeout_s: float,
+    ) -> Self: ...
+    def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Give the address bound. Raises OSError, with EADDRINUSE if the address is taken."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while events wait."""
+
+    def take_events(self) -> list[Arrival | FirstByte | AttemptFailed | Outcome]:
+        """All events that wait, in the order they happened."""
+
+    def forward(
+        self,
+        request_id: int,
+        base_url: str,
+        request_headers: Sequence[tuple[str, str]],
+        response_headers: Sequence[tuple[str, str]],
+    ) -> None:
+        """Send the request to a worker; no effect once it has ended. Raises ValueError for an impossible header."""
+
+    def respond(self, request_id: int, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+        """Answer the request; no effect once it has ended. Raises ValueError for an impossible status or header."""
+
+    def stop_accepting(self) -> None: ...
+    def close(self, grace_s: float) -> None:
+        """Stop accepting, wait `grace_s` seconds for the requests in flight, abort the rest. Releases the GIL."""
+
+    def in_flight(self) -> int: ...
