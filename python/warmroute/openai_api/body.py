@@ -46,6 +46,12 @@ def _read_as_engines_do(body: bytes) -> Any:
         raise UnreadableBody(f"the body is not JSON: {exc}"[:200]) from exc
 
 
+def kind(value: JsonObject) -> str:
+    """The `type` of an object; empty where there is none or it is not a string."""
+    name = value.get("type")
+    return name if isinstance(name, str) else ""
+
+
 def flag(body: JsonObject, name: str, default: bool) -> bool:
     """A boolean field; absent or null is `default`."""
     value = body.get(name)

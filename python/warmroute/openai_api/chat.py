@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from warmroute.openai_api.body import UnreadableBody, flag, objects, text
+from warmroute.openai_api.body import UnreadableBody, flag, kind, objects, text
 from warmroute.openai_api.prompt import ChatContent, JsonObject
 from warmroute.openai_api.reading import UNTOLD, Reading
 
@@ -93,4 +93,4 @@ def _is_text(message: JsonObject) -> bool:
 def _is_text_part(part: Any) -> bool:
     if not isinstance(part, dict):
         raise UnreadableBody("a part of a message is neither text nor an object")
-    return part.get("type") in _TEXT_PARTS
+    return kind(part) in _TEXT_PARTS

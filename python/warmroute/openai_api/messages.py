@@ -6,7 +6,7 @@ Source: vLLM 0.32, `entrypoints/anthropic/serving.py` (`to_chat_completion_reque
 import json
 from typing import Any
 
-from warmroute.openai_api.body import UnreadableBody, objects
+from warmroute.openai_api.body import UnreadableBody, kind, objects
 from warmroute.openai_api.chat import template_options, told_part
 from warmroute.openai_api.prompt import ChatContent, JsonObject
 from warmroute.openai_api.reading import Reading
@@ -30,7 +30,7 @@ def read_messages(body: JsonObject) -> Reading:
 
 def _effort(body: JsonObject) -> Any:
     thinking, output = body.get("thinking"), body.get("output_config")
-    if isinstance(thinking, dict) and thinking.get("type") == "disabled":
+    if isinstance(thinking, dict) and kind(thinking) == "disabled":
         return "none"
     return output.get("effort") if isinstance(output, dict) else None
 
@@ -83,7 +83,7 @@ def _turns(message: JsonObject) -> list[JsonObject]:
     turn = _turn(role, blocks)
     if role != "user":
         return [turn]
-    results = [result for block in blocks if block.get("type") == "tool_result" for result in _result(block)]
+    results = [result for block in blocks if kind(block) == "tool_result" for result in _result(block)]
     return [*results, turn] if "content" in turn else results
 
 
@@ -92,7 +92,7 @@ def _turn(role: str, blocks: list[JsonObject]) -> JsonObject:
     reasoning = [block["thinking"] for block in blocks if isinstance(block.get("thinking"), str)]
     if reasoning:
         turn["reasoning"] = "".join(reasoning)
-    calls = [_tool_call(block) for block in blocks if block.get("type") == "tool_use"]
+    calls = [_tool_call(block) for block in blocks if kind(block) == "tool_use"]
     if calls:
         turn["tool_calls"] = calls
     parts = [part for block in blocks if (part := _part(block)) is not None]
@@ -102,9 +102,9 @@ def _turn(role: str, blocks: list[JsonObject]) -> JsonObject:
 
 
 def _part(block: JsonObject) -> JsonObject | None:
-    if block.get("type") == "text" and block.get("text"):
+    if kind(block) == "text" and block.get("text"):
         return {"type": "text", "text": block["text"]}
-    if block.get("type") == "image":
+    if kind(block) == "image":
         return {"type": "image_url"}
     return None
 
@@ -119,9 +119,9 @@ def _result(block: JsonObject) -> list[JsonObject]:
     items = [item for item in content if isinstance(item, dict)] if isinstance(content, list) else []
     result = content if isinstance(content, str) else "\n".join(_texts(items))
     turn = {"role": "tool", "tool_call_id": block.get("tool_use_id") or "", "content": result}
-    images = [{"type": "image_url"} for item in items if item.get("type") == "image"]
+    images = [{"type": "image_url"} for item in items if kind(item) == "image"]
     return [turn, {"role": "user", "content": images}] if images else [turn]
 
 
 def _texts(items: list[JsonObject]) -> list[str]:
-    return [str(item.get("text", "")) for item in items if item.get("type") == "text"]
+    return [str(item.get("text", "")) for item in items if kind(item) == "text"]

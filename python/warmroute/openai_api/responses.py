@@ -5,12 +5,12 @@ Source: vLLM 0.32, `entrypoints/openai/responses/utils.py` (`construct_input_mes
 
 from typing import Any
 
-from warmroute.openai_api.body import UnreadableBody, objects, text
+from warmroute.openai_api.body import UnreadableBody, kind, objects, text
 from warmroute.openai_api.chat import template_options, told_part
 from warmroute.openai_api.prompt import ChatContent, JsonObject
 from warmroute.openai_api.reading import UNTOLD, Reading
 
-_UNFINISHED = frozenset({"in_progress", "incomplete"})
+_UNFINISHED = ("in_progress", "incomplete")
 
 
 def read_responses(body: JsonObject) -> Reading:
@@ -48,12 +48,12 @@ def _items(value: Any) -> list[JsonObject]:
 
 def _is_unfinished(items: list[JsonObject]) -> bool:
     last = items[-1]
-    return last.get("type", "message") in ("message", "reasoning") and last.get("status") in _UNFINISHED
+    return kind(last) in ("", "message", "reasoning") and last.get("status") in _UNFINISHED
 
 
 def _tools(body: JsonObject) -> list[JsonObject] | None:
     """Function tools are flat here; the engine's own tools (search, code) never reach the template."""
-    functions = [tool for tool in objects(body, "tools") or [] if tool.get("type") == "function"]
+    functions = [tool for tool in objects(body, "tools") or [] if kind(tool) == "function"]
     return [
         {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
         for tool in functions
@@ -82,14 +82,13 @@ def _append(messages: list[JsonObject], message: JsonObject) -> None:
 
 
 def _message(item: JsonObject) -> JsonObject:
-    kind = item.get("type", "message")
-    if kind == "function_call":
+    if kind(item) == "function_call":
         return {"role": "assistant", "tool_calls": [_tool_call(item)]}
-    if kind == "function_call_output":
+    if kind(item) == "function_call_output":
         return {"role": "tool", "content": item.get("output"), "tool_call_id": item.get("call_id")}
-    if kind == "reasoning":
+    if kind(item) == "reasoning":
         return {"role": "assistant", "reasoning": _first_text(item.get("content")) or _first_text(item.get("summary"))}
-    if kind != "message" or not isinstance(item.get("role"), str):
+    if kind(item) not in ("", "message") or not isinstance(item.get("role"), str):
         raise UnreadableBody("`input` holds an item of a kind that cannot be rendered")
     if item["role"] == "assistant" and isinstance(item.get("content"), list):
         return {"role": "assistant", "content": _first_text(item["content"])}

@@ -83,7 +83,9 @@ def _part(part: Any) -> JsonObject | None:
     """A part of a content; None for one that is there but empty."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+        raise TemplateError("a part of a content is neither text nor an object with a type")
+    kind = part["type"]
     if kind == "tool_reference" and isinstance(part.get("name"), str):
         return {"type": "tool_reference", "name": part["name"]}
     text = part.get(_TEXT_FIELDS[kind]) if kind in _TEXT_FIELDS else None
