@@ -1,7 +1,7 @@
 """The block pool against its readable twin, and the rules of vLLM's that it must keep."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine_model.naive_block_pool import NaiveBlockPool
@@ -11,6 +11,7 @@ _BLOCKS = 7
 _HASHES = 5
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_every_operation_gives_what_the_twin_gives(data: st.DataObject) -> None:
     pool, twin = BlockPool(_BLOCKS), NaiveBlockPool(_BLOCKS)

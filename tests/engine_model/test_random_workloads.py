@@ -1,6 +1,6 @@
 """Random workloads: nothing is lost, the cache agrees with a readable definition of a prefix hit."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine_model.worlds import Run, options
@@ -36,6 +36,7 @@ def _expected_hit(run: Run, request: Request) -> int:
     return blocks * 4
 
 
+@settings(deadline=None)
 @given(_REQUESTS, st.booleans())
 def test_every_request_gets_its_whole_answer(
     plan: list[tuple[int, int, int, int, str | None, int]], tight: bool
@@ -64,6 +65,7 @@ def test_every_request_gets_its_whole_answer(
     assert state.generation_tokens == sum(output.new_tokens for output in run.outputs)
 
 
+@settings(deadline=None)
 @given(_REQUESTS)
 def test_a_hit_is_what_the_events_say(plan: list[tuple[int, int, int, int, str | None, int]]) -> None:
     """One request at a time, so that no eviction of the same step blurs the picture."""
