@@ -123,7 +123,8 @@ impl End {
     }
 }
 
-/// The end of a request; exactly one for each arrival.
+/// The end of a request; exactly one for each arrival, and one for each request that the relay refused or whose client
+/// left before its body was whole.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The request.

@@ -14,7 +14,7 @@ use crate::answer::{Answer, Carried, Dialect, OwnBody};
 use crate::clock::monotonic_s;
 use crate::event::{Arrival, End, Event};
 use crate::header::{self, Overrides};
-use crate::request_body::{self, BodyRefused};
+use crate::request_body::{self, Unread};
 use crate::settlement::Settlement;
 use crate::shared::{Command, Forward, OwnAnswer, Shared};
 use crate::upstream::{self, Answered, AttemptError};
@@ -45,11 +45,10 @@ pub async fn serve(
             .run(commands)
             .await
         }
-        Err(refused) => refuse(
-            Settlement::new(shared, request_id, 0),
-            &head.method,
-            &refused,
-        ),
+        Err(unread) => {
+            let settlement = Settlement::new(shared, request_id, 0);
+            refuse(settlement, &head.method, unread)
+        }
     }
 }
 
@@ -153,14 +152,21 @@ fn respond(
     response
 }
 
-fn refuse(settlement: Settlement, method: &Method, refused: &BodyRefused) -> Response<Answer> {
+fn refuse(mut settlement: Settlement, method: &Method, unread: Unread) -> Response<Answer> {
+    let (status, message) = match unread {
+        Unread::Refused { status, message } => (status, message),
+        Unread::ClientGone => {
+            settlement.ended(End::ClientGone);
+            (StatusCode::BAD_REQUEST, String::new())
+        }
+    };
     let error = serde_json::json!({"error": {
-        "message": refused.message, "type": "invalid_request_error", "code": refused.status.as_u16(),
+        "message": message, "type": "invalid_request_error", "code": status.as_u16(),
     }});
     let headers =
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     let answer = OwnAnswer {
-        status: refused.status,
+        status,
         headers,
         body: error.to_string().into(),
     };

@@ -1,5 +1,7 @@
 //! Reading a request's body whole, within limits.
 
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +13,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use crate::options::Options;
+use crate::upstream::whole;
 
 /// A body of unknown truthfulness is not given more memory than this before its bytes are here.
 const FIRST_RESERVATION: usize = 1024 * 1024;
@@ -19,18 +22,16 @@ const FIRST_RESERVATION: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// Why a body was not read.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BodyRefused {
-    pub status: StatusCode,
-    pub message: String,
+#[derive(Debug)]
+pub enum Unread {
+    /// The client is to be told.
+    Refused { status: StatusCode, message: String },
+    /// There is nobody to be told.
+    ClientGone,
 }
 
 /// Read `body` to its end.
-pub async fn read(
-    body: Incoming,
-    headers: &HeaderMap,
-    options: &Options,
-) -> Result<Bytes, BodyRefused> {
+pub async fn read(body: Incoming, headers: &HeaderMap, options: &Options) -> Result<Bytes, Unread> {
     let limit = options.max_body_bytes;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
@@ -43,11 +44,7 @@ pub async fn read(
     collect(body, declared, options).await
 }
 
-async fn collect(
-    mut body: Incoming,
-    declared: usize,
-    options: &Options,
-) -> Result<Bytes, BodyRefused> {
+async fn collect(mut body: Incoming, declared: usize, options: &Options) -> Result<Bytes, Unread> {
     let mut whole = Collected::new(declared);
     loop {
         let frame = match timeout(options.head_timeout, body.frame()).await {
@@ -118,27 +115,48 @@ async fn drain(mut body: Incoming) {
     let _ = timeout(DRAIN, reading).await;
 }
 
-fn too_large(limit: usize) -> BodyRefused {
-    BodyRefused {
+fn too_large(limit: usize) -> Unread {
+    Unread::Refused {
         status: StatusCode::PAYLOAD_TOO_LARGE,
         message: format!("the request body is larger than {limit} bytes"),
     }
 }
 
-fn too_slow(patience: Duration) -> BodyRefused {
+fn too_slow(patience: Duration) -> Unread {
     let message = format!(
         "no byte of the request body came within {:.1} s",
         patience.as_secs_f64()
     );
-    BodyRefused {
+    Unread::Refused {
         status: StatusCode::REQUEST_TIMEOUT,
         message,
     }
 }
 
-fn unreadable(error: &hyper::Error) -> BodyRefused {
-    BodyRefused {
-        status: StatusCode::BAD_REQUEST,
-        message: format!("the request body cannot be read: {error}"),
+fn unreadable(error: &hyper::Error) -> Unread {
+    if client_left(error) {
+        return Unread::ClientGone;
     }
+    let message = format!("the request body cannot be read: {}", whole(error));
+    Unread::Refused {
+        status: StatusCode::BAD_REQUEST,
+        message,
+    }
+}
+
+/// The connection ended within the body, unlike a body whose bytes make no sense.
+fn client_left(error: &hyper::Error) -> bool {
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<io::Error>());
+    let ended = cause.is_some_and(|cause| {
+        matches!(
+            cause.kind(),
+            ErrorKind::UnexpectedEof
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe
+        )
+    });
+    ended || error.is_incomplete_message()
 }

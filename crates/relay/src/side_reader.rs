@@ -46,7 +46,7 @@ impl SideReader {
             Self::Events(reader) => reader.push(chunk),
             Self::Json(buffer) => match buffer {
                 Some(bytes) if bytes.len() + chunk.len() <= LARGEST_JSON => {
-                    bytes.extend_from_slice(chunk)
+                    bytes.extend_from_slice(chunk);
                 }
                 _ => *buffer = None,
             },

@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         Ok(Self(
-            value.as_u64().filter(|&count| count <= u64::from(u32::MAX)),
+            value.as_u64().filter(|&count| u32::try_from(count).is_ok()),
         ))
     }
 }

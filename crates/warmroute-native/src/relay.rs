@@ -235,9 +235,14 @@ const ENDS: [End; 5] = [
 #[pymethods]
 impl Outcome {
     #[new]
-    #[pyo3(signature = (request_id, end = "completed", status = Some(200), forwarded = true, started_at = None,
-        first_byte_at = None, ended_at = 0.0, request_bytes = 0, response_bytes = 0, prompt_tokens = None,
-        completion_tokens = None, cached_tokens = None, events = 0))]
+    #[pyo3(
+        signature = (request_id, end = "completed", status = Some(200), forwarded = true, started_at = None,
+            first_byte_at = None, ended_at = 0.0, request_bytes = 0, response_bytes = 0, prompt_tokens = None,
+            completion_tokens = None, cached_tokens = None, events = 0),
+        text_signature = "(request_id, end='completed', status=200, forwarded=True, started_at=None, \
+            first_byte_at=None, ended_at=0.0, request_bytes=0, response_bytes=0, prompt_tokens=None, \
+            completion_tokens=None, cached_tokens=None, events=0)"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn new(
         request_id: u64,
