@@ -154,7 +154,6 @@ class Subscription:
     def _begin_anew(self) -> None:
         """Another engine process: its cache began empty, whatever was known."""
         self._index.clear(self._worker)
-        self._groups = CacheGroups()
         self._has_hole = False
         self._state.restarts += 1
         self._observer.engine_restarted(self._worker)

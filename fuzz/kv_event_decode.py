@@ -1,0 +1,116 @@
+"""Coverage-guided fuzzing of the KV-event decoders: any bytes are read or refused, and what is read can be applied.
+
+    python fuzz/kv_event_decode.py [--seconds 60] [--seed 0] [CRASH_FILE ...]
+
+Without atheris (`pip install atheris`) it damages the golden frames at random instead, which needs nothing installed.
+With crash files it only runs those. A crash file goes into the tests once it is understood.
+"""
+
+import argparse
+import importlib.util
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+from warmroute.errors import UndecodableFrame
+from warmroute.kv_event import apply_batch, decode_batch
+from warmroute.prefix_index import PrefixIndex
+
+FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures" / "kv_event"
+
+
+def golden_payloads() -> list[bytes]:
+    """A batch of each engine release, and small ones of a real server."""
+    releases = json.loads((FIXTURES / "kv_event_wire_fixtures.json").read_text())
+    payloads = [bytes.fromhex(message[-1]) for release in releases for message in release["live"]]
+    for line in (FIXTURES / "vllm-0.32-live-frames.jsonl").read_text().splitlines():
+        payload = bytes.fromhex(json.loads(line)["frames_hex"][-1])
+        if len(payload) < 1_000:
+            payloads.append(payload)
+    return payloads
+
+
+def check(payload: bytes) -> None:
+    """Raises whatever must not happen."""
+    try:
+        batch = decode_batch(payload)
+    except UndecodableFrame:
+        return
+    index = PrefixIndex()
+    index.add_worker(1, 0)
+    apply_batch(index, 1, batch)
+    index.check_integrity()
+
+
+def damaged(payload: bytes, rng: random.Random) -> bytes:
+    """A few bytes changed, cut out, doubled, or the end cut off."""
+    data = bytearray(payload)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(4):
+            case 0:
+                data[at : at + 1] = rng.randbytes(1)
+            case 1:
+                del data[at : at + rng.randint(1, 9)]
+            case 2:
+                data[at:at] = data[at : at + rng.randint(1, 9)]
+            case _:
+                data = data[: max(at, 1)]
+    return bytes(data)
+
+
+def run_random(seconds: float, seed: int) -> int:
+    rng = random.Random(seed)
+    payloads = golden_payloads()
+    end = perf_counter() + seconds
+    runs = 0
+    while perf_counter() < end:
+        payload = damaged(rng.choice(payloads), rng)
+        try:
+            check(payload)
+        except BaseException:
+            path = Path(tempfile.mkstemp(prefix="kv-event-crash-")[1])
+            path.write_bytes(payload)
+            sys.stderr.write(f"crash: {path}\n")
+            raise
+        runs += 1
+    return runs
+
+
+def run_atheris(seconds: int, seed: int) -> None:
+    """Does not return: libFuzzer ends the process, with a status that says whether anything was found.
+
+    Only the Python of warmroute is instrumented; msgspec and the index are watched for crashes.
+    """
+    atheris = importlib.import_module("atheris")
+    corpus = Path(tempfile.mkdtemp(prefix="kv-event-corpus-"))
+    for number, payload in enumerate(golden_payloads()):
+        (corpus / str(number)).write_bytes(payload)
+    atheris.instrument_all()
+    atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", f"-seed={seed}", "-max_len=4096", str(corpus)], check)
+    atheris.Fuzz()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=60, help="how long to look (60)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random generator (0)")
+    parser.add_argument("crashes", nargs="*", type=Path, help="inputs to run once")
+    arguments = parser.parse_args(argv)
+    for path in arguments.crashes:
+        check(path.read_bytes())
+    if arguments.crashes:
+        return 0
+    if importlib.util.find_spec("atheris") is not None:
+        run_atheris(arguments.seconds, arguments.seed)
+    runs = run_random(arguments.seconds, arguments.seed)
+    sys.stdout.write(f"atheris is not installed: {runs} golden frames damaged at random, no crash\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
