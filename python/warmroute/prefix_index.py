@@ -70,7 +70,7 @@ class PrefixIndex:
         TypeError or ValueError where a hash, token id or key is not of its type or range; ints from -2**63 to 2**64 - 1
         are hashes (a negative one equals its two's complement), and so are bytes of any length.
         """
-        root = root_hash(block_size, namespace) if parent is None and block_size > 0 else 0
+        root = root_hash(block_size, namespace) if parent is None and 0 < block_size < 2**32 else 0
         return self._native.store(worker, tier, parent, engine_hashes, token_ids, block_size, root, block_keys)
 
     def store_known(self, worker: int, tier: Tier, engine_hashes: Sequence[EngineHash]) -> int:

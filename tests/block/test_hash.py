@@ -8,18 +8,19 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.block.xxh3 import xxh3_64
 
+from block.xxh3 import xxh3_64
 from warmroute.block import BlockHashes, Namespace, hash_blocks, root_hash
 
 TOKENS = st.lists(st.integers(0, 2**32 - 1), max_size=300)
-NAMES = st.none() | st.text(max_size=300)
+NAMES = st.none() | st.text(st.characters(), max_size=300)
+"""Half surrogate pairs included: JSON can carry them."""
 
 
 def encoded(name: str | None) -> bytes:
     if name is None:
         return b"\0"
-    data = name.encode()
+    data = name.encode("utf-8", "surrogatepass")
     return b"\1" + struct.pack("<Q", len(data)) + data
 
 
@@ -133,10 +134,13 @@ def test_what_is_no_token_id_is_refused(tokens: list[int]) -> None:
 
 
 def test_impossible_block_sizes_and_keys_are_refused() -> None:
-    with pytest.raises(ValueError, match="block_size must be positive"):
-        hash_blocks([1], 0, Namespace())
-    with pytest.raises(ValueError, match="block_size must be positive"):
-        root_hash(0, Namespace())
+    for block_size in (0, -1, -(2**63)):
+        with pytest.raises(ValueError, match="block_size must be positive"):
+            hash_blocks([1], block_size, Namespace())
+        with pytest.raises(ValueError, match="block_size must be positive"):
+            root_hash(block_size, Namespace())
+    with pytest.raises(ValueError, match="block_size must be below"):
+        root_hash(2**32, Namespace())
     with pytest.raises(ValueError, match="fewer block keys than full blocks"):
         hash_blocks([1, 2], 1, Namespace(), [None])
 

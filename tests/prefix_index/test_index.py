@@ -171,7 +171,9 @@ def test_orphans_that_wait_for_each_other_end_nothing(index: PrefixIndex) -> Non
     assert (matched(index, 2, 1), index.stats()["orphans"], index.stats()["orphans_contradicted"]) == (2, 0, 1)
 
 
-@pytest.mark.parametrize(("count", "block_size"), [(0, SIZE), (3, SIZE), (5, SIZE), (8, SIZE), (4, 0), (0, 0)])
+@pytest.mark.parametrize(
+    ("count", "block_size"), [(0, SIZE), (3, SIZE), (5, SIZE), (8, SIZE), (4, 0), (0, 0), (4, -SIZE), (4, 2**40)]
+)
 def test_a_store_with_the_wrong_number_of_tokens_is_skipped(index: PrefixIndex, count: int, block_size: int) -> None:
     assert index.store(1, Tier.DEVICE, None, [1], [7] * count, block_size).rejected == 1
     assert index.size() == 0

@@ -21,8 +21,10 @@ impl BlockHash {
 }
 
 /// The hash that chains of one namespace start from: equal only for equal block size, adapter and salt.
+///
+/// Names are bytes, UTF-8 as a rule: a client may send what is no valid text, and it must not meet another's salt.
 #[must_use]
-pub fn root_hash(block_size: u32, adapter: Option<&str>, salt: Option<&str>) -> BlockHash {
+pub fn root_hash(block_size: u32, adapter: Option<&[u8]>, salt: Option<&[u8]>) -> BlockHash {
     let mut hasher = Xxh3::new();
     hasher.update(DOMAIN);
     hasher.update(&block_size.to_le_bytes());
@@ -33,13 +35,13 @@ pub fn root_hash(block_size: u32, adapter: Option<&str>, salt: Option<&str>) -> 
 }
 
 /// Absence, the empty name and names that run into each other all stay apart: presence and length go first.
-fn update_optional(hasher: &mut Xxh3, name: Option<&str>) {
+fn update_optional(hasher: &mut Xxh3, name: Option<&[u8]>) {
     let Some(name) = name else {
         return hasher.update(&[0]);
     };
     hasher.update(&[1]);
     hasher.update(&(name.len() as u64).to_le_bytes());
-    hasher.update(name.as_bytes());
+    hasher.update(name);
 }
 
 /// The hash of one block by itself, without what precedes it. An empty key differs from no key.
@@ -115,11 +117,11 @@ mod tests {
     fn roots_of_different_namespaces_differ() {
         let names = [
             None,
-            Some(""),
-            Some("a"),
-            Some("b"),
-            Some("ab"),
-            Some("a\0"),
+            Some(&b""[..]),
+            Some(b"a"),
+            Some(b"b"),
+            Some(b"ab"),
+            Some(b"a\0"),
         ];
         let mut roots = HashSet::new();
         for block_size in [1, 16, 32] {
@@ -169,7 +171,7 @@ mod tests {
     /// Computed by an independent XXH3 (`tests/block`); persisted hashes depend on them.
     #[test]
     fn the_hashes_of_version_one_never_change() {
-        let root = root_hash(4, Some("ad-1"), None);
+        let root = root_hash(4, Some(b"ad-1"), None);
         let blocks = hash_blocks(&[0, 1, 2, 3, 4, 5, 6, 7], 4, root, &[None, Some(b"image")]);
         assert_eq!(root, BlockHash(0xB23A_C5D3_F9BE_E95F));
         assert_eq!(

@@ -171,8 +171,19 @@ fn compare(index: &PrefixIndex, oracle: &Oracle, queries: &[Path]) {
     assert_eq!(index.check_integrity(), Ok(()));
 }
 
+/// `PROPTEST_CASES` asks for more, as fuzzing does.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES");
+    let cases = asked.map_or(Ok(384), |cases| cases.parse()).unwrap();
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_index_answers_like_its_oracle(operations in vec(operation(), 0..60), extra in vec(path(), 3)) {

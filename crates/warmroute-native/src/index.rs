@@ -13,11 +13,12 @@ use pyo3::exceptions::{
     PyAssertionError, PyIndexError, PyOverflowError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt, PyList};
+use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString};
 
-/// Calls over more blocks than this let other Python threads run. Shorter ones do not: they take tens of microseconds
-/// at most, and getting the interpreter back from a busy thread can take its whole switch interval, 5 ms.
-const LONG: usize = 512;
+/// Calls over more blocks than this let other Python threads run. Shorter ones do not: a match of 1,000 blocks on 8
+/// workers takes 40 us, a store 0.5 us a block (`bench/prefix_index_bench.py`, 2 cores), while getting the interpreter
+/// back from a busy thread can take its whole switch interval, 5 ms.
+const LONG: usize = 2_048;
 
 /// Measurements must say which build they are of: one without optimisation is ten times slower.
 const BUILD: &str = if cfg!(debug_assertions) {
@@ -126,9 +127,22 @@ impl BlockHashes {
 }
 
 #[pyfunction]
-fn root_hash(block_size: u32, adapter: Option<&str>, salt: Option<&str>) -> PyResult<u64> {
-    positive(block_size as usize)?;
-    Ok(prefix_index::root_hash(block_size, adapter, salt).0)
+fn root_hash(
+    block_size: i64,
+    adapter: Option<&Bound<'_, PyString>>,
+    salt: Option<&Bound<'_, PyString>>,
+) -> PyResult<u64> {
+    let block_size = u32::try_from(to_block_size(block_size)?)
+        .map_err(|_| PyValueError::new_err("block_size must be below 2**32"))?;
+    let adapter = adapter.map(to_bytes).transpose()?;
+    let salt = salt.map(to_bytes).transpose()?;
+    Ok(prefix_index::root_hash(block_size, adapter.as_deref(), salt.as_deref()).0)
+}
+
+/// Strings that JSON let through with half a surrogate pair are names too.
+fn to_bytes(name: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
+    name.call_method1("encode", ("utf-8", "surrogatepass"))?
+        .extract()
 }
 
 #[pyfunction]
@@ -136,11 +150,11 @@ fn root_hash(block_size: u32, adapter: Option<&str>, salt: Option<&str>) -> PyRe
 fn hash_blocks(
     py: Python<'_>,
     token_ids: &Bound<'_, PyAny>,
-    block_size: usize,
+    block_size: i64,
     root: u64,
     block_keys: Option<Vec<Option<Vec<u8>>>>,
 ) -> PyResult<BlockHashes> {
-    positive(block_size)?;
+    let block_size = to_block_size(block_size)?;
     let tokens = to_token_ids(token_ids)?;
     let blocks = tokens.len() / block_size;
     let keys = block_keys.as_deref();
@@ -241,7 +255,7 @@ impl PrefixIndex {
         parent: Option<&Bound<'_, PyAny>>,
         engine_hashes: &Bound<'_, PyAny>,
         token_ids: &Bound<'_, PyAny>,
-        block_size: usize,
+        block_size: i64,
         root: u64,
         block_keys: Option<Vec<Option<Vec<u8>>>>,
     ) -> PyResult<StoreResult> {
@@ -251,7 +265,7 @@ impl PrefixIndex {
             parent: parent.map(to_engine_hash).transpose()?,
             engine_hashes: &hashes,
             token_ids: &to_token_ids(token_ids)?,
-            block_size,
+            block_size: to_block_size(block_size).unwrap_or(0),
             root: BlockHash(root),
             keys: block_keys.as_deref().unwrap_or(&[]),
         };
@@ -357,11 +371,11 @@ fn to_match((worker, overlap): (WorkerId, Overlap)) -> Match {
     (worker.0, (device, host, disk, remote, overlap.predicted))
 }
 
-fn positive(block_size: usize) -> PyResult<()> {
-    if block_size == 0 {
-        return Err(PyValueError::new_err("block_size must be positive"));
+fn to_block_size(block_size: i64) -> PyResult<usize> {
+    match usize::try_from(block_size) {
+        Ok(positive) if positive > 0 => Ok(positive),
+        _ => Err(PyValueError::new_err("block_size must be positive")),
     }
-    Ok(())
 }
 
 fn finite(now: f64) -> PyResult<()> {
