@@ -265,3 +265,4 @@ def test_an_image_in_a_result_of_a_tool_ends_what_can_be_told() -> None:
 def test_other_endpoints_give_their_model_and_nothing_else() -> None:
     prompt = parse(Endpoint.OTHER, model="m", input="x")
     assert (prompt.model, prompt.contents, prompt.exact) == ("m", (), False)
+    assert parse_prompt(Endpoint.OTHER, b"--boundary\r\n") == Prompt(Endpoint.OTHER, exact=False)

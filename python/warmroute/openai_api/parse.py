@@ -27,7 +27,8 @@ def parse_prompt(endpoint: Endpoint, body: bytes) -> Prompt:
     try:
         return _read_prompt(endpoint, read_object(body))
     except UnreadableBody as exc:
-        return Prompt(endpoint, exact=False, problem=str(exc))
+        # Other endpoints take other bodies, audio for one; that they are not JSON is no fault of theirs.
+        return Prompt(endpoint, exact=False, problem=None if endpoint is Endpoint.OTHER else str(exc))
 
 
 def _read_prompt(endpoint: Endpoint, body: JsonObject) -> Prompt:
