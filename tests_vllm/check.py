@@ -1,11 +1,11 @@
 """The check itself, in the order it runs: servers, router, the phases of load, equality of outputs, report."""
 
+import asyncio
 import importlib.metadata
 import platform
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -18,10 +18,12 @@ from tests_vllm.exchange import Exchange, exchange
 from tests_vllm.load import Load, Send
 from tests_vllm.model import make_model, vocabulary
 from tests_vllm.report import Report
-from tests_vllm.servers import MODEL_NAME, VLLM_PYTHON, Server, start_router, start_vllm, stop
+from tests_vllm.router_view import streams, wait_until_current
+from tests_vllm.servers import MODEL_NAME, VLLM_PYTHON, Server, restart_vllm, start_router, start_vllm, stop
 
 _WORKERS = 2
-_LATER_TURNS = 2
+# Events of the last requests are published a moment after their answers.
+_LAST_EVENTS_S = 0.5
 Say = Callable[[str], None]
 
 
@@ -40,31 +42,116 @@ class Options:
 
 @dataclass(slots=True)
 class _Check:
-    """One run: the servers it talks to and the report it fills."""
+    """One run: the servers it talks to and the report it fills. `endpoints`: of KV events, by the worker's name."""
 
     options: Options
     session: aiohttp.ClientSession
+    tap: EventTap
+    model: Path
     workers: list[Server]
     router: Server | None
-    model: Path
     rng: random.Random
     report: Report
     say: Say
+    endpoints: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def load(self) -> Load:
-        return Load(self.through_router, self.rng, self.options.pause_s)
+    async def run(self) -> None:
+        """All phases, in order."""
+        for worker in self.workers:
+            await self._follow(worker)
+        talks = self._conversations("one at a time")
+        await self._start_router()
+        await self._sequential("one at a time", talks, self.options.turns)
+        await self._block_edges()
+        if self.router:
+            await self._restart_router(talks)
+            await self._restart_worker(talks)
+        await self._clear_caches(talks)
+        await self._equality()
+        await self._concurrent()
+        await self._events()
 
-    async def through_router(self, request: Request) -> Exchange:
+    async def _sequential(self, name: str, talks: Sequence[Conversation], turns: int) -> None:
+        self.say(f"{name}: {len(talks)} conversations, {turns} turns each, one request at a time")
+        self.report.phases.append(await self._load().sequential(name, talks, turns))
+
+    async def _concurrent(self) -> None:
+        talks = self._conversations("all at once")
+        self.say(f"all at once: {len(talks)} conversations, {self.options.turns} turns each, side by side")
+        self.report.phases.append(await self._load().concurrent("all at once", talks, self.options.turns))
+
+    async def _block_edges(self) -> None:
+        self.say("block edges: prompts around multiples of the block size, three times each")
+        self.report.phases.append(await self._load().block_edges("block edges", MODEL_NAME, vocabulary(self.model)))
+
+    async def _restart_router(self, talks: Sequence[Conversation]) -> None:
+        """A router that comes late learns from the workers' replay what they hold."""
+        await stop([self.router] if self.router else [])
+        await self._start_router()
+        await self._sequential("router restarted", talks, 2)
+
+    async def _restart_worker(self, talks: Sequence[Conversation]) -> None:
+        """A worker dies without a word, its requests go to the other; it comes back empty, with events elsewhere."""
+        lost = self.workers[-1]
+        await lost.process.kill()
+        await self._sequential("worker lost", talks, 1)
+        self.say("the lost worker is started again")
+        self.workers[-1] = await restart_vllm(self.session, lost, self.model, self.options.folder)
+        await self._follow(self.workers[-1])
+        await self._wait_for_router()
+        await self._sequential("worker back", talks, 2)
+
+    async def _clear_caches(self, talks: Sequence[Conversation]) -> None:
+        for worker in self.workers:
+            async with self.session.post(f"{worker.url}/reset_prefix_cache") as response:
+                response.raise_for_status()
+            # vLLM publishes the clearing with its next step only.
+            await self._straight_to(worker)(_short_request())
+        await self._sequential("caches cleared", talks, 1)
+
+    async def _equality(self) -> None:
+        self.say(f"outputs: {self.options.outputs} prompts, on a cold worker, on a warm one and through the router")
+        senders = (self._straight_to(self.workers[0]), self._straight_to(self.workers[1]))
+        self.report.equality = await check_equality(
+            MODEL_NAME, self.options.outputs, self.rng, senders, self._through_router
+        )
+
+    async def _events(self) -> None:
+        """Set what was published beside what the router has taken in."""
+        await asyncio.sleep(_LAST_EVENTS_S)
+        followed = await streams(self.session, self.router.url) if self.router else {}
+        for name, endpoint in self.endpoints.items():
+            published = self.tap.counts[endpoint].summary()
+            self.report.events[name] = published | {"router": followed.get(endpoint)}
+
+    async def _start_router(self) -> None:
+        if self.options.direct:
+            return
+        self.router = await start_router(self.session, self.workers, self.model, self.options.folder)
+        await self._wait_for_router()
+
+    async def _wait_for_router(self) -> None:
+        if self.router:
+            await wait_until_current(self.session, self.router.url, self.endpoints)
+
+    async def _follow(self, worker: Server) -> None:
+        endpoint = await event_endpoint(self.session, worker.url)
+        self.endpoints[worker.process.name] = endpoint
+        await self.tap.listen(endpoint)
+
+    async def _through_router(self, request: Request) -> Exchange:
         return await exchange(self.session, (self.router or self.workers[0]).url, request)
 
-    def straight_to(self, worker: Server) -> Send:
+    def _straight_to(self, worker: Server) -> Send:
         async def send(request: Request) -> Exchange:
             return await exchange(self.session, worker.url, request)
 
         return send
 
-    def conversations(self, name: str) -> list[Conversation]:
+    def _load(self) -> Load:
+        return Load(self._through_router, self.rng, self.options.pause_s)
+
+    def _conversations(self, name: str) -> list[Conversation]:
         tokenizer = Tokenizer.from_file(str(self.model / "tokenizer.json"))
 
         def encode(text: str) -> list[int]:
@@ -72,87 +159,20 @@ class _Check:
 
         return conversations(name, self.options.conversations, MODEL_NAME, self.rng, encode)
 
-    async def run(self) -> None:
-        talks = self.conversations("one at a time")
-        self.say(f"{len(talks)} conversations of {self.options.turns} turns, one request at a time")
-        self.report.phases.append(await self.load.sequential("one at a time", talks, self.options.turns))
-        self.say("prompts around multiples of the block size")
-        self.report.phases.append(await self.load.block_edges("block edges", MODEL_NAME, vocabulary(self.model)))
-        await self._restarted_router(talks)
-        await self._cleared_caches(talks)
-        await self._equality()
-        talks = self.conversations("all at once")
-        self.say(f"{len(talks)} conversations at once")
-        self.report.phases.append(await self.load.concurrent("all at once", talks, self.options.turns))
-        await self._state()
-
-    async def _restarted_router(self, talks: Sequence[Conversation]) -> None:
-        """A router that comes late learns what the workers hold from their replay."""
-        if self.router is None:
-            return
-        self.say("the router is started anew, the workers stay warm")
-        await self.router.process.stop()
-        self.router = await start_router(self.session, self.workers, self.model, self.options.folder)
-        phase = await self.load.sequential("router restarted", talks, _LATER_TURNS)
-        self.report.phases.append(phase)
-
-    async def _cleared_caches(self, talks: Sequence[Conversation]) -> None:
-        self.say("the workers' caches are cleared")
-        for worker in self.workers:
-            async with self.session.post(f"{worker.url}/reset_prefix_cache") as response:
-                response.raise_for_status()
-            # vLLM publishes the clearing with its next step only.
-            await self.straight_to(worker)(_short_request())
-        phase = await self.load.sequential("caches cleared", talks, 1)
-        self.report.phases.append(phase)
-
-    async def _equality(self) -> None:
-        self.say(f"{self.options.outputs} prompts, each on a cold worker, on a warm one and through the router")
-        warm, cold = self.workers
-        self.report.equality = await check_equality(
-            MODEL_NAME,
-            self.options.outputs,
-            self.rng,
-            (self.straight_to(warm), self.straight_to(cold)),
-            self.through_router,
-        )
-
-    async def _state(self) -> None:
-        if self.router is None:
-            return
-        async with self.session.get(f"{self.router.url}/warmroute/state") as response:
-            self.report.router_state = await response.json(content_type=None) if response.status == 200 else None
-
 
 async def run_check(options: Options, say: Say) -> Report:
-    """Run the whole check. Raises StartError when a server does not come up."""
+    """Run the whole check. Raises StartError when a server does not come up. No server outlives it."""
     model = make_model(options.folder / "model")
-    async with _running(options, model, say) as check:
-        endpoints = [await event_endpoint(check.session, worker.url) for worker in check.workers]
-        async with EventTap(endpoints) as tap:
-            await check.run()
-        names = [worker.process.name for worker in check.workers]
-        check.report.events = {name: counts.summary() for name, counts in zip(names, tap.counts, strict=True)}
-    return check.report
-
-
-@asynccontextmanager
-async def _running(options: Options, model: Path, say: Say) -> AsyncIterator[_Check]:
-    """Servers up for as long as the context is open; all of them are stopped whatever happens in it."""
-    async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(aiohttp.ClientSession())
-        say(f"starting {_WORKERS} vLLM servers (a minute or more; logs in {options.folder})")
+    report = Report(versions(), routed=not options.direct)
+    async with aiohttp.ClientSession() as session, EventTap() as tap:
+        say(f"starting {_WORKERS} vLLM servers (half a minute or more; logs in {options.folder})")
         workers = await start_vllm(session, model, options.folder, _WORKERS)
-        stack.push_async_callback(stop, workers)
-        report = Report(versions(), routed=not options.direct)
-        check = _Check(options, session, workers, None, model, random.Random(options.seed), report, say)
-        if not options.direct:
-            say("starting the router")
-            check.router = await start_router(session, workers, model, options.folder)
+        check = _Check(options, session, tap, model, workers, None, random.Random(options.seed), report, say)
         try:
-            yield check
-        finally:  # the router in `check` may be another than the one above
-            await stop([check.router] if check.router else [])
+            await check.run()
+        finally:
+            await stop([*check.workers, *([check.router] if check.router else [])])
+    return report
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +11,9 @@ import zmq.asyncio
 
 from warmroute.errors import UndecodableFrame
 from warmroute.kv_event.decode import decode_batch
+
+# Time for the connection: what is published before it stands is lost, and would be counted as such.
+_CONNECT_S = 0.5
 
 
 @dataclass(slots=True)
@@ -24,12 +26,11 @@ class EventCounts:
     rejected: int = 0
     undecodable: int = 0
     lost: int = 0
-    _next: int | None = None
+    _next: int = 0
 
     def frame(self, sequence: int, payload: bytes) -> None:
         """Count one published batch."""
-        if self._next is not None:
-            self.lost += max(0, sequence - self._next)
+        self.lost += max(0, sequence - self._next)
         self._next = sequence + 1
         self.batches += 1
         try:
@@ -51,19 +52,14 @@ class EventCounts:
 
 
 class EventTap:
-    """Listens to the event streams of several workers for as long as its context is open."""
+    """Listens to event streams from their start, for as long as its context is open. `counts` is by endpoint."""
 
-    def __init__(self, endpoints: Sequence[str]) -> None:
-        self.counts = [EventCounts() for _ in endpoints]
-        self._endpoints = endpoints
+    def __init__(self) -> None:
+        self.counts: dict[str, EventCounts] = {}
         self._context = zmq.asyncio.Context()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "EventTap":
-        self._tasks = [
-            asyncio.create_task(self._listen(endpoint, counts))
-            for endpoint, counts in zip(self._endpoints, self.counts, strict=True)
-        ]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -74,6 +70,12 @@ class EventTap:
         for result in results:  # a listener that ended by itself has counted too little
             if isinstance(result, Exception):
                 raise result
+
+    async def listen(self, endpoint: str) -> None:
+        """Count what is published at `endpoint`, by an engine that has published nothing yet."""
+        self.counts[endpoint] = EventCounts()
+        self._tasks.append(asyncio.create_task(self._listen(endpoint, self.counts[endpoint])))
+        await asyncio.sleep(_CONNECT_S)
 
     async def _listen(self, endpoint: str, counts: EventCounts) -> None:
         socket = self._context.socket(zmq.SUB)

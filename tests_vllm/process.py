@@ -62,13 +62,17 @@ class Process:
                 raise StartError(f"{self.name} was not ready after {timeout_s:.0f} s\n{self.log_end()}")
             await asyncio.sleep(_POLL_S)
 
+    async def kill(self) -> None:
+        """End the whole group at once, as a machine that fails would."""
+        self._signal(signal.SIGKILL)
+        await asyncio.to_thread(self.popen.wait)
+
     async def stop(self) -> None:
         """End the whole group: asked first, killed after a grace period. Safe to call twice."""
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self.popen.wait, _STOP_GRACE_S)
-        self._signal(signal.SIGKILL)
-        await asyncio.to_thread(self.popen.wait)
+        await self.kill()
 
     def log_end(self, lines: int = 25) -> str:
         """The last `lines` lines of the log, indented, under its path."""

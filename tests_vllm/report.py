@@ -68,7 +68,6 @@ class Report:
     phases: list[Phase] = field(default_factory=list)
     equality: Equality | None = None
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    router_state: Any = None
 
     def problems(self) -> list[str]:
         """Why the check fails; empty when it passes."""
@@ -93,12 +92,12 @@ class Report:
             "requests": sum(c.requests for c in counts),
             "failed": sum(c.failed for c in counts),
             "predictions": {"compared": sum(c.compared for c in compared), "equal": sum(c.equal for c in compared)},
+            "dialects": self._dialects(),
             "phases": [
                 {field: getattr(c, field) for field in c.__slots__} | {"cached_share": c.cached_share} for c in counts
             ],
             "outputs": self._outputs(),
             "events": self.events,
-            "router_state": self.router_state,
         }
 
     def show(self, console: Console) -> None:
@@ -128,18 +127,37 @@ class Report:
         e = self.equality or Equality()
         return {"prompts": e.prompts, "equal": e.equal, "largest_logprob_difference": e.largest_difference}
 
+    def _dialects(self) -> dict[str, dict[str, int]]:
+        exchanges = [e for phase in self.phases if phase.exact for e in phase.exchanges if e.predicted is not None]
+        compared, equal = (
+            Counter(e.dialect for e in exchanges),
+            Counter(e.dialect for e in exchanges if not _difference(e)),
+        )
+        return {dialect.value: {"compared": n, "equal": equal[dialect]} for dialect, n in compared.items()}
+
     def _event_problems(self) -> list[str]:
         bad = ("rejected", "undecodable", "lost")
         found = [f"events of {n}: {counts[b]} {b}" for n, counts in self.events.items() for b in bad if counts[b]]
         silent = [
             f"events of {n}: no block was stored" for n, c in self.events.items() if not c["blocks"].get("BlockStored")
         ]
-        return found + silent
+        return found + silent + (self._router_event_problems() if self.routed else [])
+
+    def _router_event_problems(self) -> list[str]:
+        """The router must have taken in every batch that was published, those before its own start included."""
+        problems = []
+        for name, counts in self.events.items():
+            router = counts["router"] or {"batches": 0, "complete": False}
+            if not router["complete"] or router["batches"] != counts["batches"]:
+                problems.append(
+                    f"events of {name}: {counts['batches']} batches published, the router has {_plain(router)}"
+                )
+        return problems
 
 
 def _plain(facts: Mapping[str, Any]) -> str:
     return ", ".join(
-        f"{k} ({_plain(v)})" if isinstance(v, Mapping) else f"{k} {v}" for k, v in facts.items() if v != {}
+        f"{k} ({_plain(v)})" if isinstance(v, Mapping) else f"{k} {v}" for k, v in facts.items() if v not in ({}, None)
     )
 
 

@@ -39,10 +39,15 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: its process and the address it answers at."""
+    """A running server: its process and the loopback port it answers at."""
 
     process: Process
-    url: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its address, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
 
 
 def _events_config(port: int) -> str:
@@ -81,18 +86,29 @@ def vllm_arguments(model: Path, port: int) -> list[str]:
 
 async def start_vllm(session: aiohttp.ClientSession, model: Path, logs: Path, count: int) -> list[Server]:
     """Start `count` vLLM servers side by side and wait for all. Raises StartError, with all of them stopped again."""
-    servers = []
-    for number in range(count):
-        port = free_port()
-        name = f"vllm-{number}"
-        process = Process.start(name, vllm_arguments(model, port), logs / f"{name}.log", _ENVIRONMENT)
-        servers.append(Server(process, f"http://127.0.0.1:{port}"))
+    servers = [_launch_vllm(f"vllm-{number}", model, free_port(), logs) for number in range(count)]
+    await _all_healthy(session, servers)
+    return servers
+
+
+async def restart_vllm(session: aiohttp.ClientSession, server: Server, model: Path, logs: Path) -> Server:
+    """Start another process at the address of `server`, which has ended. Raises StartError."""
+    restarted = _launch_vllm(server.process.name, model, server.port, logs)
+    await _all_healthy(session, [restarted])
+    return restarted
+
+
+def _launch_vllm(name: str, model: Path, port: int, logs: Path) -> Server:
+    process = Process.start(name, vllm_arguments(model, port), logs / f"{name}.log", _ENVIRONMENT)
+    return Server(process, port)
+
+
+async def _all_healthy(session: aiohttp.ClientSession, servers: Sequence[Server]) -> None:
     try:
         await asyncio.gather(*(s.process.ready(session, f"{s.url}/health", _START_TIMEOUT_S) for s in servers))
     except BaseException:
         await stop(servers)
         raise
-    return servers
 
 
 async def start_router(
@@ -103,7 +119,7 @@ async def start_router(
     argv = [sys.executable, "-m", "warmroute", "serve", "--host", "127.0.0.1", "--port", str(port)]
     argv += [part for worker in workers for part in ("--worker", worker.url)]
     process = Process.start("warmroute", [*argv, "--tokenizer", str(tokenizer)], logs / "warmroute.log")
-    router = Server(process, f"http://127.0.0.1:{port}")
+    router = Server(process, port)
     try:
         await process.ready(session, f"{router.url}/ready", _ROUTER_START_TIMEOUT_S)
     except BaseException:
