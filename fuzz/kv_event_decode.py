@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the KV-event decoders: any bytes are read or refused, and what is read can be applied.
 
-    python fuzz/kv_event_decode.py [--seconds 60] [--seed 0] [CRASH_FILE ...]
+    python fuzz/kv_event_decode.py [--seconds 60 | -max_total_time=60] [--seed 0] [CRASH_FILE ...]
 
 Without atheris (`pip install atheris`) it damages the golden frames at random instead, which needs nothing installed.
 With crash files it only runs those. A crash file goes into the tests once it is understood.
@@ -97,7 +97,7 @@ def run_atheris(seconds: int, seed: int) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=60, help="how long to look (60)")
+    parser.add_argument("--seconds", "-max_total_time", type=int, default=60, help="how long to look (60)")
     parser.add_argument("--seed", type=int, default=0, help="of the random generator (0)")
     parser.add_argument("crashes", nargs="*", type=Path, help="inputs to run once")
     arguments = parser.parse_args(argv)

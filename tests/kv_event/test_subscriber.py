@@ -1,6 +1,7 @@
 """A subscription against a real publisher on loopback."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from kv_event.wire_format import cleared, removed, stored
 from warmroute.block import Namespace, hash_blocks
 from warmroute.errors import ConfigError
 from warmroute.kv_event import ApplyReport, BlockIndex, EventSource, Gap, Subscription
+from warmroute.kv_event.replay import THREAD_NAME
 from warmroute.prefix_index import PrefixIndex
 
 WORKER = 1
@@ -427,7 +429,9 @@ async def test_an_end_during_a_replay_is_prompt() -> None:
         async with subscribed(publisher, deadline_s=30) as s:
             await s.until(lambda: publisher.replays == [0])
             begun = loop.time()
-        await loop.shutdown_default_executor()
+            (waiting,) = (thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME))
+        await asyncio.to_thread(waiting.join, 5)
+        assert not waiting.is_alive()
         assert loop.time() - begun < 5
 
 

@@ -9,12 +9,15 @@ a deadline, and leaves it to the caller to check the numbers.
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import zmq
 
 from warmroute.errors import ConfigError, UndecodableFrame
 from warmroute.kv_event.frames import NumberedPayload, read_frames
+
+THREAD_NAME = "kv-event-replay"
 
 # How soon a waiting thread sees that it is to stop.
 _SLICE_MS = 50
@@ -51,14 +54,18 @@ async def fetch_replay(
     context: zmq.Context[zmq.Socket[bytes]], endpoint: str, start: int, last: int | None, deadline_s: float
 ) -> Replay:
     """Asks for the batches from number `start` on; returns at the end marker, at batch `last` or after `deadline_s`."""
+    loop = asyncio.get_running_loop()
     stop = threading.Event()
-    deadline = asyncio.get_running_loop().call_later(deadline_s, stop.set)
+    deadline = loop.call_later(deadline_s, stop.set)
+    # A thread of its own: in a shared pool, publishers that do not answer would use up the deadline of those that do.
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREAD_NAME)
     try:
-        return await asyncio.to_thread(_drain, context, endpoint, start, last, stop)
+        return await loop.run_in_executor(thread, _drain, context, endpoint, start, last, stop)
     finally:
         # Also when cancelled: the thread cannot be, but it ends within a slice.
         deadline.cancel()
         stop.set()
+        thread.shutdown(wait=False)
 
 
 def _drain(
