@@ -2,109 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import suppress
 
 import pytest
 
 from kv_event.publisher import END, Publisher
 from kv_event.recording import RecordingIndex
-from kv_event.wire_format import cleared, removed, stored
-from warmroute.block import Namespace, hash_blocks
+from kv_event.subscribed import WORKER, Diary, Subscribed, block, connected, holds, real_index, subscribed
+from kv_event.wire_format import cleared, removed
 from warmroute.errors import ConfigError
-from warmroute.kv_event import ApplyReport, BlockIndex, EventSource, Gap, Subscription
+from warmroute.kv_event import EventSource, Gap, Subscription
 from warmroute.kv_event.replay import THREAD_NAME
-from warmroute.prefix_index import PrefixIndex
-
-WORKER = 1
-
-
-@dataclass
-class Diary:
-    """An observer that writes down what it is told."""
-
-    applied: list[int] = field(default_factory=list)
-    gaps: list[tuple[Gap, bool]] = field(default_factory=list)
-    connections: list[bool] = field(default_factory=list)
-    undecodable: list[str] = field(default_factory=list)
-    restarts: int = 0
-
-    def connection_changed(self, worker: int, connected: bool) -> None:
-        self.connections.append(connected)
-
-    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
-        assert worker == WORKER
-        self.applied.append(seq)
-
-    def gap_found(self, worker: int, gap: Gap, filled: bool) -> None:
-        self.gaps.append((gap, filled))
-
-    def engine_restarted(self, worker: int) -> None:
-        self.restarts += 1
-        self.applied.append(-1)
-
-    def frame_undecodable(self, worker: int, reason: str) -> None:
-        self.undecodable.append(reason)
-
-
-@dataclass
-class Subscribed:
-    subscription: Subscription
-    diary: Diary
-    task: asyncio.Task[None]
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                if self.task.done():
-                    await self.task
-                await asyncio.sleep(0.005)
-
-    async def applied(self, *seqs: int) -> None:
-        await self.until(lambda: len(self.diary.applied) >= len(seqs))
-        assert self.diary.applied == list(seqs)
-
-
-@asynccontextmanager
-async def subscribed(
-    publisher: Publisher, index: BlockIndex | None = None, replay: bool = True, deadline_s: float = 5.0
-) -> AsyncIterator[Subscribed]:
-    source = EventSource(publisher.endpoint, publisher.replay_endpoint if replay else None)
-    diary = Diary()
-    index = RecordingIndex() if index is None else index
-    subscription = Subscription(WORKER, source, index, diary, replay_deadline_s=deadline_s)
-    task = asyncio.create_task(subscription.run())
-    try:
-        yield Subscribed(subscription, diary, task)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def connected(subscribed: Subscribed, replay: bool = True) -> None:
-    """Waits until live batches arrive: a subscription reaches the publisher a moment after the handshake."""
-    state = subscribed.subscription.state
-    await subscribed.until(lambda: state().connected and (state().complete or not replay))
-    await asyncio.sleep(0.1)
-
-
-def block(number: int) -> dict[str, Any]:
-    return stored([number], [number, number])
-
-
-def real_index() -> PrefixIndex:
-    index = PrefixIndex()
-    index.add_worker(WORKER, 0)
-    return index
-
-
-def holds(index: PrefixIndex, number: int) -> bool:
-    index.check_integrity()
-    return bool(index.match(hash_blocks([number, number], 2, Namespace()), 0.0))
-
 
 LAYOUTS = pytest.mark.parametrize("with_topic", [True, False], ids=["topic", "no-topic"])
 
@@ -272,87 +180,6 @@ async def test_joining_in_the_middle_of_a_burst_applies_each_batch_once() -> Non
             await s.until(lambda: s.subscription.state().last_seq == total)
             assert s.diary.applied == list(range(total + 1))
             assert s.subscription.state().complete
-
-
-@dataclass
-class Restarted:
-    """A subscription that has seen batches 0 to 2 of one process, at whose addresses another one then begins."""
-
-    subscribed: Subscribed
-    index: PrefixIndex
-    new: Publisher
-
-
-@asynccontextmanager
-async def restarted(before_reconnection: int, replay: bool = True) -> AsyncIterator[Restarted]:
-    """The new process publishes `before_reconnection` batches (blocks 10, 11, ...) that are not heard live."""
-    index = real_index()
-    old = Publisher()
-    leaving = old.serve()
-    await leaving.__aenter__()
-    endpoint, replay_endpoint = old.endpoint, old.replay_endpoint
-    async with subscribed(old, index, replay) as s:
-        await connected(s, replay)
-        for number in range(3):
-            await old.publish(block(number))
-        await s.applied(0, 1, 2)
-        await leaving.__aexit__(None, None, None)
-        await s.until(lambda: not s.subscription.state().connected)
-        new = Publisher()
-        async with new.serve(endpoint, replay_endpoint):
-            for number in range(before_reconnection):
-                await new.publish(block(10 + number), lose=True)
-            await s.until(lambda: s.subscription.state().connected)
-            yield Restarted(s, index, new)
-
-
-@pytest.mark.parametrize("before_reconnection", [0, 1, 3, 4], ids=lambda n: f"{n}-missed")
-async def test_another_process_is_noticed_at_reconnection_whatever_its_numbers(before_reconnection: int) -> None:
-    async with restarted(before_reconnection) as r:
-        s = r.subscribed
-        await s.until(lambda: s.subscription.state().complete)
-        assert s.diary.applied == [0, 1, 2, -1, *range(before_reconnection)]
-        assert [number for number in (0, 1, 2, 10, 11, 12, 13) if holds(r.index, number)] == list(
-            range(10, 10 + before_reconnection)
-        )
-        await asyncio.sleep(0.1)
-        await r.new.publish(block(20))
-        await s.applied(0, 1, 2, -1, *range(before_reconnection + 1))
-        assert s.subscription.state().restarts == 1
-        assert s.diary.connections == [True, False, True]
-
-
-async def test_without_replay_a_sequence_that_goes_backwards_is_a_restart() -> None:
-    async with restarted(1, replay=False) as r:
-        s = r.subscribed
-        await asyncio.sleep(0.1)
-        assert holds(r.index, 0)
-        await r.new.publish(block(11))
-        await s.applied(0, 1, 2, -1, 1)
-        assert [number for number in (0, 1, 2, 10, 11) if holds(r.index, number)] == [11]
-        assert s.diary.gaps == [(Gap(0, 0), False)]
-        assert not s.subscription.state().complete
-
-
-async def test_a_broken_connection_to_the_same_process_loses_nothing() -> None:
-    """The publisher's address goes away and comes back with its memory, as through a network fault."""
-    publisher = Publisher()
-    leaving = publisher.serve()
-    await leaving.__aenter__()
-    async with subscribed(publisher) as s:
-        await connected(s)
-        await publisher.publish(block(0))
-        await publisher.publish(block(1))
-        await s.applied(0, 1)
-        endpoint, replay_endpoint = publisher.endpoint, publisher.replay_endpoint
-        await leaving.__aexit__(None, None, None)
-        async with publisher.serve(endpoint, replay_endpoint):
-            await publisher.publish(block(2), lose=True)
-            await s.applied(0, 1, 2)
-            await s.until(lambda: s.subscription.state().complete)
-            state = s.subscription.state()
-            assert (state.restarts, state.gaps) == (0, 0)
-            assert publisher.replays == [0, 1]
 
 
 async def test_a_publisher_that_is_not_there_yet_is_waited_for() -> None:
