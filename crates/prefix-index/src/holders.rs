@@ -152,3 +152,24 @@ pub(crate) fn release_slack<K: Eq + std::hash::Hash, V>(map: &mut FxHashMap<K, V
         map.shrink_to(map.len() * 2);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_that_has_emptied_gives_its_memory_back() {
+        let worker = WorkerId(1);
+        let mut holders = Holders::default();
+        for block in (0..100_000).map(BlockHash) {
+            holders.add_copies(block, worker, &[1, 0, 0, 0]);
+        }
+        let full = holders.blocks.capacity();
+        for block in (0..100_000).map(BlockHash) {
+            assert!(holders.take_copies(block, worker, &[1, 0, 0, 0]));
+            holders.release_slack();
+        }
+        assert_eq!(holders.len(), 0);
+        assert!(full >= 100_000 && holders.blocks.capacity() <= 2_048);
+    }
+}

@@ -13,6 +13,7 @@
 //! | `orphans` | announced blocks whose parent is unknown |
 //! | `predictions` | worker -> blocks it is assumed to hold, by age and deadline |
 //! | `matching` | the leading blocks of a prompt per worker |
+//! | `intake` | a worker's announcement on its way into both directions |
 //! | `index` | the operations, in terms of the above |
 //! | `integrity` | that both directions of the index agree |
 //!
@@ -23,6 +24,7 @@ mod engine_hash;
 mod hash;
 mod holders;
 mod index;
+mod intake;
 mod integrity;
 mod matching;
 #[cfg(test)]
@@ -36,6 +38,7 @@ mod worker_blocks;
 
 pub use engine_hash::EngineHash;
 pub use hash::{BlockHash, content_hash, hash_blocks, root_hash};
-pub use index::{PrefixIndex, Stats, Store, StoreResult};
+pub use index::{PrefixIndex, Stats};
+pub use intake::{Store, StoreResult};
 pub use matching::Overlap;
 pub use tier::{Tier, WorkerId};

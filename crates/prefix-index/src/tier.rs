@@ -24,3 +24,10 @@ impl Tier {
 
 /// Copies of a block per tier, indexed by `Tier as usize`.
 pub(crate) type Copies = [u32; Tier::ALL.len()];
+
+/// One copy in this tier.
+pub(crate) fn one(tier: Tier) -> Copies {
+    let mut copies = Copies::default();
+    copies[tier as usize] = 1;
+    copies
+}
