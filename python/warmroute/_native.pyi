@@ -147,7 +147,8 @@ class AttemptFailed:
     """The worker failed before the head of its answer; the client still waits."""
 
     request_id: Final[int]
-    kind: Final[Literal["refused", "connect-timeout", "reset", "first-byte-timeout", "bad-response"]]
+    kind: Final[Literal["refused", "connect-timeout", "reset", "first-byte-timeout", "bad-response", "no-socket"]]
+    """`no-socket` is not the worker's fault: this process has no descriptor or port left."""
     message: Final[str]
     at: Final[float]
     def __new__(cls, request_id: int, kind: str, message: str, at: float) -> Self: ...

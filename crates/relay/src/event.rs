@@ -78,6 +78,8 @@ pub enum Failure {
     FirstByteTimeout,
     /// What came is not HTTP.
     BadResponse,
+    /// Not the worker's fault: this process has no descriptor or port left.
+    NoSocket,
 }
 
 impl Failure {
@@ -90,6 +92,7 @@ impl Failure {
             Self::Reset => "reset",
             Self::FirstByteTimeout => "first-byte-timeout",
             Self::BadResponse => "bad-response",
+            Self::NoSocket => "no-socket",
         }
     }
 }

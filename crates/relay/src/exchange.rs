@@ -29,7 +29,7 @@ pub async fn serve(
     let received_at = monotonic_s();
     let request_id = shared.next_id();
     let (head, body) = request.into_parts();
-    match request_body::read(body, &head.headers, &shared.options).await {
+    match read_body(&shared, &head, body).await {
         Ok(body) => {
             let commands = shared.begin(request_id);
             let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64);
@@ -50,6 +50,18 @@ pub async fn serve(
             refuse(settlement, &head.method, unread)
         }
     }
+}
+
+async fn read_body(shared: &Shared, head: &Parts, body: Incoming) -> Result<Bytes, Unread> {
+    if head.method == Method::CONNECT {
+        // It asks for a tunnel, not for an answer.
+        let message = "the router opens no tunnels".to_owned();
+        return Err(Unread::Refused {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            message,
+        });
+    }
+    request_body::read(body, &head.headers, &shared.options).await
 }
 
 /// A request that waits for decisions.

@@ -15,6 +15,7 @@ use http::HeaderValue;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -70,16 +71,21 @@ impl Pool {
         }
     }
 
-    /// The most recently used connection that is fit for a request.
+    /// The most recently used connection that is fit for a request. Looks no further than it must: the many behind
+    /// are older, and swept when they are too old.
     pub fn take(&self, target: &Target) -> Option<Connection> {
         let mut idle = lock(&self.idle);
         let connections = idle.get_mut(&target.authority)?;
-        connections.retain(|idle| self.is_fresh(idle));
-        // One that is not ready has not quite finished its last exchange; it will be by the next time.
-        let newest = connections
-            .iter()
-            .rposition(|idle| idle.connection.sender.is_ready())?;
-        Some(connections.remove(newest).connection)
+        for at in (0..connections.len()).rev() {
+            let candidate = &connections[at];
+            if !self.is_fresh(candidate) {
+                connections.remove(at);
+            // One that is not ready has not quite finished its last exchange; it will have by the next time.
+            } else if candidate.connection.sender.is_ready() {
+                return Some(connections.remove(at).connection);
+            }
+        }
+        None
     }
 
     /// Keep a connection whose answer has been read to its end.
@@ -137,11 +143,13 @@ impl Pool {
 }
 
 fn not_connected(target: &Target, error: &io::Error) -> AttemptError {
-    let timed_out = error.kind() == io::ErrorKind::TimedOut;
-    let failure = if timed_out {
-        Failure::ConnectTimeout
-    } else {
-        Failure::Refused
+    let failure = match Errno::from_io_error(error) {
+        // This process is out of descriptors, ports or buffers.
+        Some(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::NOMEM) => {
+            Failure::NoSocket
+        }
+        _ if error.kind() == io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        _ => Failure::Refused,
     };
     AttemptError {
         failure,

@@ -182,9 +182,9 @@ fn a_hundred_departures_at_random_points_leave_nothing_behind() {
         client.send(&request[..sent.min(request.len())]);
         thread::sleep(Duration::from_micros(dice.roll(25_000)));
         if dice.roll(2) == 0 {
-            client.finish()
+            client.finish();
         } else {
-            client.reset()
+            client.reset();
         }
     }
     let mut arrived = Vec::new();

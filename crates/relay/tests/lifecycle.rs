@@ -291,3 +291,32 @@ fn many_clients_at_once_share_few_connections() {
         worker.connections()
     );
 }
+
+#[test]
+fn no_tunnel_is_opened() {
+    let owned = small();
+    let mut client = owned.client();
+    client.send("CONNECT worker:80 HTTP/1.1\r\nHost: worker:80\r\n\r\n");
+    assert_eq!(client.read_response().status(), 405);
+    assert_eq!(
+        (owned.await_outcome().end, owned.arrivals()),
+        (End::RefusedByRelay, 0)
+    );
+}
+
+#[test]
+fn a_client_that_rests_too_long_between_requests_is_closed_without_a_word() {
+    let patience = Duration::from_millis(200);
+    let worker = Worker::answering(answer("", "ok"));
+    let owned = Owned::new(
+        Options {
+            head_timeout: patience,
+            ..options()
+        },
+        forward_to(vec![worker.url()]),
+    );
+    let mut client = owned.client();
+    client.post("/", "");
+    assert_eq!(client.read_response().text(), "ok");
+    assert!(client.sees_close_within(Duration::from_secs(2)));
+}

@@ -4,10 +4,11 @@
 
 mod support;
 
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
-use relay::{End, Event, Usage};
+use relay::{End, Event, Options, Usage};
 use support::{Message, Owned, STREAM_HEAD, Worker, answer, on_arrival, options, pair, wait_until};
 
 /// A worker that keeps the requests it gets and answers each with "ok".
@@ -404,4 +405,66 @@ fn an_answer_that_ends_with_its_connection_is_complete() {
         ("HTTP/1.1 200 OK", "old style", true)
     );
     assert_eq!(owned.await_outcome().end, End::Completed);
+}
+
+#[test]
+fn large_bodies_pass_whole_in_both_directions() {
+    let worker = Worker::new(|mut wire, _| {
+        while let Some(request) = wire.read_request() {
+            wire.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+                request.body.len()
+            ));
+            wire.send(request.body);
+        }
+    });
+    let owned = Owned::forwarding(
+        Options {
+            max_body_bytes: 8 << 20,
+            ..options()
+        },
+        &worker,
+    );
+    let lines: Vec<String> = (0..400_000)
+        .map(|number| format!("{number:09}\n"))
+        .collect();
+    let body = lines.concat();
+    let mut client = owned.client();
+    client.post("/", &body);
+    assert!(client.read_response().text() == body);
+    let outcome = owned.await_outcome();
+    assert_eq!(
+        (outcome.request_bytes, outcome.response_bytes),
+        (4_000_000, 4_000_000)
+    );
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_up_its_worker_and_fills_no_memory() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    let worker = Worker::new(move |mut wire, _| {
+        wire.read_request();
+        wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        while !wire.broken {
+            wire.chunk(&vec![b'x'; 64 * 1024]);
+            counter.fetch_add(64 * 1024, Ordering::AcqRel);
+        }
+    });
+    let owned = Owned::forwarding(options(), &worker);
+    let mut client = owned.client();
+    client.post("/", "");
+    let mut before = 0;
+    wait_until("a standstill", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = sent.load(Ordering::Acquire);
+        std::mem::replace(&mut before, now) == now && now > 0
+    });
+    // What the buffers of four sockets hold.
+    assert!(
+        before < 64 << 20,
+        "{before} bytes were taken from the worker"
+    );
+    client.finish();
+    assert_eq!(owned.await_outcome().end, End::ClientGone);
 }

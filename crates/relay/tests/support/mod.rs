@@ -271,6 +271,8 @@ impl Message {
 /// One end of a connection.
 pub struct Wire {
     pub socket: TcpStream,
+    /// A write has failed.
+    pub broken: bool,
     buffer: Vec<u8>,
 }
 
@@ -282,6 +284,7 @@ impl Wire {
         socket.set_read_timeout(Some(SOON)).unwrap();
         Self {
             socket,
+            broken: false,
             buffer: Vec::new(),
         }
     }
@@ -292,7 +295,7 @@ impl Wire {
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // The other side may be gone; what matters then is asserted elsewhere.
-        let _ = self.socket.write_all(bytes.as_ref());
+        self.broken |= self.socket.write_all(bytes.as_ref()).is_err();
     }
 
     pub fn post(&mut self, path: &str, body: &str) {
