@@ -33,7 +33,9 @@ async def test_a_completion_and_its_repetition() -> None:
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_equal_requests_get_equal_bytes_from_two_engines(path: str, stream: bool) -> None:
-    asked: dict[str, Any] = {"stream": stream, "max_tokens": 30, "stream_options": {"include_usage": True}}
+    asked: dict[str, Any] = {"stream": stream, "max_tokens": 30}
+    if stream:
+        asked["stream_options"] = {"include_usage": True}
     match path:
         case "/v1/completions":
             asked["prompt"] = LONG
@@ -162,6 +164,7 @@ async def test_embeddings_depend_on_the_input_alone() -> None:
         ("/v1/completions", b'{"prompt": "a", "max_tokens": 0}', 400, "max_tokens"),
         ("/v1/completions", b'{"prompt": "a", "max_tokens": 100000}', 400, "input_tokens"),
         ("/v1/completions", b'{"prompt": "a", "n": 2}', 400, "n"),
+        ("/v1/completions", b'{"prompt": "a", "stream_options": {}}', 400, "stream_options"),
         ("/v1/completions", b'{"prompt": "a", "echo": true}', 400, "echo"),
         ("/v1/completions", b'{"prompt": "a", "model": "gpt"}', 404, "model"),
         ("/v1/chat/completions", b'{"messages": []}', 400, None),
@@ -219,4 +222,5 @@ async def test_metrics_count_requests_and_tokens() -> None:
         assert await client.metric("vllm:generation_tokens_total") == 10
         assert await client.metric("vllm:request_success_total") == 2
         assert await client.metric("vllm:time_to_first_token_seconds_count") == 2
+        assert await client.metric("vllm:inter_token_latency_seconds_count") == 8
         assert await client.metric("vllm:num_requests_running") == 0

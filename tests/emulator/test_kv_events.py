@@ -185,3 +185,11 @@ async def test_without_events_there_are_no_sources() -> None:
     async with serving(kv_events="off") as client:
         assert await client.get("/kv_event_sources") == {}
         await client.post("/v1/completions", {"prompt": [7] * 40, "max_tokens": 1})
+
+
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0", "127.0.0.2"])
+async def test_every_kind_of_host_can_be_listened_on(host: str) -> None:
+    async with serving(host=host) as client:
+        await client.post("/v1/completions", {"prompt": [7] * 40, "max_tokens": 1})
+        port = client.running.kv_event_sources["0"]["endpoint"].rsplit(":", 1)[1]
+        assert int(port) > 0

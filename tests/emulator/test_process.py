@@ -79,6 +79,8 @@ def test_a_taken_port_is_named(flag: str) -> None:
         (["--speedup", "0"], "speedup must be above 0"),
         (["--num-blocks", "4", "--max-model-len", "100"], "more than the 64 tokens of KV"),
         (["--host", "203.0.113.1", "--kv-events", "off"], "cannot listen on 203.0.113.1"),
+        (["--host", "203.0.113.1"], "cannot publish KV events on 203.0.113.1"),
+        (["--host", "no.such.name.invalid"], "cannot listen on no.such.name.invalid"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(flags: list[str], message: str) -> None:

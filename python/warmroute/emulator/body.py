@@ -66,6 +66,8 @@ def decoded(raw: bytes, kind: type[BodyT]) -> BodyT:
 def read_body(raw: bytes) -> Body:
     """The body of a generating endpoint. Raises the 400 to answer with."""
     body = decoded(raw, Body)
+    if body.stream_options is not None and not body.stream:
+        raise refused("Stream options can only be defined when `stream=True`.", param="stream_options")
     for name in ("n", "best_of"):
         if getattr(body, name) not in (None, 1):
             raise refused(f"{name} above 1 is not emulated.", param=name)

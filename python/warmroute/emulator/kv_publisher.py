@@ -7,6 +7,7 @@ replay    the client sends [empty, first sequence number]; it gets [empty, topic
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from socket import AF_INET6, SOCK_STREAM, gaierror, getaddrinfo
 from types import TracebackType
 from typing import Any, Self
 
@@ -114,7 +115,13 @@ def _sequence(number: int) -> bytes:
 def _bind(socket: "zmq.Socket[Any]", host: str, port: int) -> str:
     """Bind to `host`; the endpoint with the port that was taken. Raises AddressInUse, ConfigError."""
     try:
-        socket.bind(f"tcp://{host}:{port or '*'}")
+        # ZMQ takes addresses only: of a name the first one, as it is a name of this machine.
+        family, *_, address = getaddrinfo(host, port, type=SOCK_STREAM)[0]
+        socket.ipv6 = family == AF_INET6
+        bracketed = f"[{address[0]}]" if family == AF_INET6 else address[0]
+        socket.bind(f"tcp://{bracketed}:{port or '*'}")
+    except gaierror as error:
+        raise ConfigError(f"cannot listen on {host}: {error.strerror}") from error
     except zmq.ZMQError as error:
         if error.errno == zmq.EADDRINUSE:
             raise AddressInUse(f"port {port} on {host} is taken; choose another one for the KV events") from error

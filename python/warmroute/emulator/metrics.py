@@ -23,6 +23,7 @@ class EngineMetrics:
         self._registry.register(_StateCollector(model_name, options, state))
         labels = (model_name, _ENGINE)
         self._ttft = self._histogram("time_to_first_token_seconds", "Time to first token.", _TTFT_BUCKETS, labels)
+        self._inter_token = self._histogram("inter_token_latency_seconds", "Time per token.", _TOKEN_BUCKETS, labels)
         self._queue = self._histogram("request_queue_time_seconds", "Time before a step.", _LATENCY_BUCKETS, labels)
         self._e2e = self._histogram("e2e_request_latency_seconds", "Time of a request.", _LATENCY_BUCKETS, labels)
         self._per_token = self._histogram(
@@ -43,6 +44,10 @@ class EngineMetrics:
     def first_token(self, since_arrival_s: float) -> None:
         """A request got its first token."""
         self._ttft.observe(since_arrival_s)
+
+    def next_token(self, since_last_s: float) -> None:
+        """A request got another token."""
+        self._inter_token.observe(since_last_s)
 
     def finished(self, since_arrival_s: float, since_first_token_s: float, tokens: int) -> None:
         """A request got the last of its `tokens` tokens."""

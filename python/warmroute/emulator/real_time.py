@@ -23,6 +23,8 @@ class RequestObserver(Protocol):
 
     def first_token(self, since_arrival_s: float) -> None: ...
 
+    def next_token(self, since_last_s: float) -> None: ...
+
     def finished(self, since_arrival_s: float, since_first_token_s: float, tokens: int) -> None: ...
 
 
@@ -36,6 +38,7 @@ class Generation:
         self.cached_tokens = 0
         self.arrived_at = arrived_at
         self.first_token_at = arrived_at
+        self.last_token_at = arrived_at
         self._waiter: asyncio.Future[None] | None = None
 
     @property
@@ -144,6 +147,9 @@ class RealTimeEngine:
             if output.is_first:
                 generation.first_token_at = now
                 self._observer.first_token(now - generation.arrived_at)
+            else:
+                self._observer.next_token(now - generation.last_token_at)
+            generation.last_token_at = now
             generation.advance(output.generated)
             if output.finished:
                 since_first = now - generation.first_token_at

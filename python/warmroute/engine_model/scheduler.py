@@ -45,7 +45,7 @@ class Scheduler:
         while index < len(self.running) and budget > 0:
             live = self.running[index]
             tokens = min(live.known_tokens - live.computed, budget)
-            if not self._grow(live, tokens, batch):
+            if not (self._cache.grow(live, tokens) or self._grow_by_preemption(live, tokens, batch)):
                 break
             if tokens > 1 or not live.generated:  # one token after another is decoding
                 batch.prefill_tokens += tokens
@@ -54,16 +54,17 @@ class Scheduler:
             index += 1
         return budget
 
-    def _grow(self, live: LiveRequest, tokens: int, batch: Batch) -> bool:
-        """Room for `tokens` of `live`, by preemption of the youngest if need be; False if that was `live` itself."""
-        while not self._cache.grow(live, tokens):
+    def _grow_by_preemption(self, live: LiveRequest, tokens: int, batch: Batch) -> bool:
+        """Make room for `tokens` of `live` by preemption of the youngest; False if that was `live` itself."""
+        while True:
             youngest = self.running.pop()
             self._cache.release(youngest)
             self.waiting.appendleft(youngest)
             batch.preempted.append(youngest.request_id)
             if youngest is live:
                 return False
-        return True
+            if self._cache.grow(live, tokens):
+                return True
 
     def _admit_waiting(self, batch: Batch, budget: int) -> None:
         while self.waiting and budget > 0 and len(self.running) < self._options.max_num_seqs:
