@@ -67,7 +67,7 @@ class PrefixIndex:
     ) -> StoreResult:
         """Takes in a chain of blocks. `namespace` counts where parent is None: children inherit their parent's.
 
-        TypeError or ValueError where a hash, token id or key is not of its type or range; ints from -2**63 to 2**64 - 1
+        TypeError or ValueError where a hash, token id or key is not of its type or range. Ints from -2**63 to 2**64 - 1
         are hashes (a negative one equals its two's complement), and so are bytes of any length.
         """
         root = root_hash(block_size, namespace) if parent is None and 0 < block_size < 2**32 else 0
@@ -85,15 +85,21 @@ class PrefixIndex:
         return self._native.remove(worker, tier, engine_hashes)
 
     def predict(self, worker: int, hashes: BlockHashes, expires_at: float) -> None:
-        """Assumes that a worker holds these blocks until `expires_at` (seconds, on the clock of `match`)."""
+        """Assumes that a worker holds these blocks until `expires_at`: seconds on the clock of `match`, or `math.inf`.
+
+        ValueError for NaN.
+        """
         self._native.predict(worker, hashes, expires_at)
 
     def expire(self, now: float) -> int:
-        """Drops the predictions whose time has come; how many."""
+        """Drops the predictions whose time has come, `expires_at` <= `now`; how many. ValueError unless it is finite."""
         return self._native.expire(now)
 
     def match(self, hashes: BlockHashes, now: float) -> dict[int, Overlap]:
-        """The overlap of each worker that holds block 0, contiguous from there."""
+        """The overlap of each worker that holds block 0, contiguous from there; predictions count while they last.
+
+        ValueError unless `now` is finite.
+        """
         return {worker: Overlap(*counts) for worker, counts in self._native.match(hashes, now)}
 
     def workers(self) -> list[int]:

@@ -4,16 +4,20 @@
 //! whether or not the interpreter is released meanwhile.
 
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
-use prefix_index::{BlockHash, EngineHash, Overlap, Store, Tier, WorkerId};
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{
-    PyAssertionError, PyIndexError, PyOverflowError, PyTypeError, PyValueError,
-};
+use prefix_index::{BlockHash, Overlap, Store, WorkerId};
+use pyo3::exceptions::{PyAssertionError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString};
+use pyo3::types::PyString;
+
+use block_hashes::BlockHashes;
+use conversion::{
+    finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier, to_token_ids,
+};
+
+mod block_hashes;
+mod conversion;
 
 /// Calls over more blocks than this let other Python threads run. Shorter ones do not: a match of 1,000 blocks on 8
 /// workers takes 40 us, a store 0.5 us a block (`bench/prefix_index_bench.py`, 2 cores), while getting the interpreter
@@ -45,87 +49,6 @@ fn detached_if_long<R: Send>(py: Python<'_>, blocks: usize, work: impl FnOnce() 
     }
 }
 
-/// An immutable sequence of chained block hashes; prefixes share its memory.
-#[pyclass(frozen, module = "warmroute._native")]
-struct BlockHashes {
-    hashes: Arc<[BlockHash]>,
-    len: usize,
-}
-
-impl BlockHashes {
-    fn new(hashes: Vec<BlockHash>) -> Self {
-        Self {
-            len: hashes.len(),
-            hashes: hashes.into(),
-        }
-    }
-
-    fn as_slice(&self) -> &[BlockHash] {
-        &self.hashes[..self.len]
-    }
-}
-
-#[pymethods]
-impl BlockHashes {
-    #[staticmethod]
-    fn from_list(hashes: Vec<u64>) -> Self {
-        Self::new(hashes.into_iter().map(BlockHash).collect())
-    }
-
-    fn prefix(&self, blocks: usize) -> Self {
-        Self {
-            hashes: Arc::clone(&self.hashes),
-            len: self.len.min(blocks),
-        }
-    }
-
-    fn to_list(&self) -> Vec<u64> {
-        self.as_slice().iter().map(|hash| hash.0).collect()
-    }
-
-    fn __len__(&self) -> usize {
-        self.len
-    }
-
-    fn __getitem__(&self, index: isize) -> PyResult<u64> {
-        let position = if index < 0 {
-            self.len.checked_add_signed(index)
-        } else {
-            usize::try_from(index).ok()
-        };
-        let hash = position.and_then(|position| self.as_slice().get(position));
-        hash.map(|hash| hash.0)
-            .ok_or_else(|| PyIndexError::new_err("block out of range"))
-    }
-
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PyList::new(py, self.to_list())?.call_method0("__iter__")
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-
-    /// The last hash covers all before it.
-    fn __hash__(&self) -> u64 {
-        let mut hasher = std::hash::DefaultHasher::new();
-        (self.len, self.as_slice().last()).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    fn __repr__(&self) -> String {
-        match self.as_slice().last() {
-            Some(last) => format!("<BlockHashes: {} blocks, last {:#018x}>", self.len, last.0),
-            None => "<BlockHashes: no blocks>".to_owned(),
-        }
-    }
-
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Vec<u64>,))> {
-        let from_list = py.get_type::<Self>().getattr("from_list")?;
-        Ok((from_list, (self.to_list(),)))
-    }
-}
-
 #[pyfunction]
 fn root_hash(
     block_size: i64,
@@ -137,12 +60,6 @@ fn root_hash(
     let adapter = adapter.map(to_bytes).transpose()?;
     let salt = salt.map(to_bytes).transpose()?;
     Ok(prefix_index::root_hash(block_size, adapter.as_deref(), salt.as_deref()).0)
-}
-
-/// Strings that JSON let through with half a surrogate pair are names too.
-fn to_bytes(name: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
-    name.call_method1("encode", ("utf-8", "surrogatepass"))?
-        .extract()
 }
 
 #[pyfunction]
@@ -308,7 +225,7 @@ impl PrefixIndex {
         if expires_at.is_nan() {
             return Err(PyValueError::new_err("expires_at is not a time"));
         }
-        detached_if_long(py, hashes.len, || {
+        detached_if_long(py, hashes.as_slice().len(), || {
             self.write(|index| index.predict(WorkerId(worker), hashes.as_slice(), expires_at));
         });
         Ok(())
@@ -322,7 +239,7 @@ impl PrefixIndex {
     #[pyo3(name = "match")]
     fn match_prefix(&self, py: Python<'_>, hashes: &BlockHashes, now: f64) -> PyResult<Vec<Match>> {
         finite(now)?;
-        let found = detached_if_long(py, hashes.len, || {
+        let found = detached_if_long(py, hashes.as_slice().len(), || {
             self.read(|index| index.match_prefix(hashes.as_slice(), now))
         });
         Ok(found.into_iter().map(to_match).collect())
@@ -369,76 +286,4 @@ impl PrefixIndex {
 fn to_match((worker, overlap): (WorkerId, Overlap)) -> Match {
     let [device, host, disk, remote] = overlap.tiers;
     (worker.0, (device, host, disk, remote, overlap.predicted))
-}
-
-fn to_block_size(block_size: i64) -> PyResult<usize> {
-    match usize::try_from(block_size) {
-        Ok(positive) if positive > 0 => Ok(positive),
-        _ => Err(PyValueError::new_err("block_size must be positive")),
-    }
-}
-
-fn finite(now: f64) -> PyResult<()> {
-    if !now.is_finite() {
-        return Err(PyValueError::new_err(format!("now is {now}, not a time")));
-    }
-    Ok(())
-}
-
-fn to_tier(tier: u32) -> PyResult<Tier> {
-    let known = usize::try_from(tier)
-        .ok()
-        .and_then(|tier| Tier::ALL.get(tier));
-    known
-        .copied()
-        .ok_or_else(|| PyValueError::new_err(format!("there is no tier {tier}")))
-}
-
-fn to_engine_hashes(value: &Bound<'_, PyAny>) -> PyResult<Vec<EngineHash>> {
-    value
-        .try_iter()?
-        .map(|item| to_engine_hash(&item?))
-        .collect()
-}
-
-fn to_engine_hash(value: &Bound<'_, PyAny>) -> PyResult<EngineHash> {
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(EngineHash::from_bytes(bytes.as_bytes()));
-    }
-    if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
-        let kind = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
-            "an engine hash is an int or bytes, not {kind}"
-        )));
-    }
-    if let Ok(unsigned) = value.extract::<u64>() {
-        return Ok(unsigned.into());
-    }
-    let signed = value.extract::<i64>().map_err(|_| {
-        PyValueError::new_err(format!("engine hash {value} does not fit in 64 bits"))
-    })?;
-    Ok(signed.into())
-}
-
-/// A list is read item by item, a one-dimensional buffer of uint32 copied whole, any other sequence iterated.
-fn to_token_ids(value: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    if let Ok(list) = value.cast::<PyList>() {
-        return list.iter().map(|item| to_token_id(&item)).collect();
-    }
-    if let Ok(buffer) = PyBuffer::<u32>::get(value)
-        && buffer.dimensions() == 1
-    {
-        return buffer.to_vec(value.py());
-    }
-    value.try_iter()?.map(|item| to_token_id(&item?)).collect()
-}
-
-fn to_token_id(item: &Bound<'_, PyAny>) -> PyResult<u32> {
-    item.extract().map_err(|error: PyErr| {
-        if error.is_instance_of::<PyOverflowError>(item.py()) {
-            PyValueError::new_err(format!("token id {item} is not between 0 and 2**32 - 1"))
-        } else {
-            error
-        }
-    })
 }
