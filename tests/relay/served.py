@@ -68,9 +68,9 @@ def nobody() -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-async def until(happened: Callable[[], bool]) -> None:
+async def until(happened: Callable[[], bool], within_s: float = 5) -> None:
     """Wait for what must happen soon."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(within_s):
         while not happened():  # noqa: ASYNC110 - much of what is waited for happens outside of this loop
             await asyncio.sleep(0.005)
 

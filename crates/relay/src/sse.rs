@@ -21,7 +21,7 @@ pub struct SseReader {
     counts: Counts,
 }
 
-/// Bytes up to [`LONGEST`]; beyond, only the fact that there were more.
+/// The first [`LONGEST`] bytes, and whether there were more.
 #[derive(Debug, Default)]
 struct Bounded {
     bytes: Vec<u8>,
@@ -30,10 +30,9 @@ struct Bounded {
 
 impl Bounded {
     fn extend(&mut self, more: &[u8]) {
-        self.over |= self.bytes.len() + more.len() > LONGEST;
-        if !self.over {
-            self.bytes.extend_from_slice(more);
-        }
+        let room = LONGEST - self.bytes.len();
+        self.over |= more.len() > room;
+        self.bytes.extend_from_slice(&more[..more.len().min(room)]);
     }
 
     fn clear(&mut self) {
@@ -113,24 +112,26 @@ impl SseReader {
     fn read_line(&mut self, line: &[u8]) {
         if line.is_empty() {
             self.event_ended();
-            return;
-        }
-        self.event_open = true;
-        if let Some(value) = data_of(line) {
-            if std::mem::replace(&mut self.has_data, true) {
-                self.data.extend(b"\n");
-            }
+        } else if line.len() > LONGEST {
+            self.skip_line(line);
+        } else if let Some(value) = self.open_line(line) {
             self.data.extend(value);
         }
     }
 
     /// A line over the limit: its beginning tells whether it was data.
     fn skip_line(&mut self, beginning: &[u8]) {
+        self.data.over |= self.open_line(beginning).is_some();
+    }
+
+    /// The value of a line that is data.
+    fn open_line<'line>(&mut self, line: &'line [u8]) -> Option<&'line [u8]> {
         self.event_open = true;
-        if data_of(beginning).is_some() {
-            self.has_data = true;
-            self.data.over = true;
+        let value = data_of(line)?;
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.extend(b"\n");
         }
+        Some(value)
     }
 
     fn event_ended(&mut self) {

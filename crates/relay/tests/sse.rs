@@ -96,7 +96,7 @@ fn an_overlong_line_is_counted_but_not_read() {
         "x".repeat(300 * 1024)
     );
     let stream = format!("{long}data: {{\"usage\":{{\"completion_tokens\":2}}}}\n\n");
-    for size in [1 << 20, 64 * 1024, 1000] {
+    for size in [1 << 20, 290 * 1024, 64 * 1024, 1000] {
         let (events, usage) = read_pieces(stream.as_bytes().chunks(size));
         assert_eq!(
             (events, usage.prompt_tokens, usage.completion_tokens),

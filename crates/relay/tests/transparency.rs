@@ -468,3 +468,16 @@ fn a_client_that_does_not_read_holds_up_its_worker_and_fills_no_memory() {
     client.finish();
     assert_eq!(owned.await_outcome().end, End::ClientGone);
 }
+
+#[test]
+fn a_client_of_http_1_0_gets_a_stream_that_ends_with_its_connection() {
+    let worker = Worker::answering(format!("{STREAM_HEAD}9\r\ndata: 1\n\n\r\n0\r\n\r\n"));
+    let owned = Owned::forwarding(options(), &worker);
+    let mut client = owned.client();
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    let response = client.read_response();
+    assert_eq!(
+        (response.header("transfer-encoding"), response.text()),
+        (None, "data: 1\n\n")
+    );
+}

@@ -83,8 +83,8 @@ class _Exchange:
 class RelayServer:
     """An HTTP/1.1 server whose requests are answered by a coroutine and carried by Rust.
 
-    `on_outcome` sees every outcome, also of requests that the relay refused by itself (413, 408) and that therefore
-    had no arrival.
+    `on_outcome` sees every outcome, also of requests that never arrived: refused by the relay itself (413, 408, 400,
+    405: end `refused-by-relay`), or left by their client before their body was whole (`client-gone`).
     """
 
     options: RelayOptions = field(default_factory=RelayOptions)
