@@ -6,6 +6,7 @@ Python face, conversions included. The baseline is what plain Python does with a
 
 import argparse
 import json
+import math
 import random
 import sys
 import time
@@ -26,6 +27,7 @@ OWN, SHARED = 90, 10
 BLOCKS, BLOCK_SIZE = 1_000, 16
 LOOKUPS = (16, 64, 256, 1_000)
 REPEATS = 200
+FLEETS = (8, 64, 512, 2_048)
 PLAIN = Namespace()
 
 Held = dict[str, list[BlockHashes]]
@@ -134,6 +136,24 @@ def prompt_work(index: PrefixIndex, rng: random.Random) -> dict[str, Any]:
     return {name: spread([timed(call) for _ in range(REPEATS)]) for name, call in calls.items()}
 
 
+def fleets(rng: random.Random) -> list[Any]:
+    """A prompt of 64 blocks in fleets of several sizes, held by all workers or by 8 of them."""
+    rows = []
+    for workers in FLEETS:
+        index = PrefixIndex()
+        everywhere, somewhere = (hash_blocks(prompt(rng), BLOCK_SIZE, PLAIN).prefix(64) for _ in range(2))
+        for worker in range(workers):
+            index.add_worker(worker, BLOCKS)
+            index.predict(worker, everywhere, math.inf)
+        for worker in rng.sample(range(workers), 8):
+            index.predict(worker, somewhere, math.inf)
+        for held_by, hashes in ((workers, everywhere), (8, somewhere)):
+            assert len(index.match(hashes, 0.0)) == held_by
+            times = spread([timed(lambda: index.match(hashes, 0.0)) for _ in range(REPEATS)])  # noqa: B023
+            rows.append({"workers": workers, "held_by": held_by, "us": times})
+    return rows
+
+
 def predict_and_expire(index: PrefixIndex, hashes: BlockHashes) -> None:
     index.predict(0, hashes, 1.0)
     index.expire(1.0)
@@ -154,6 +174,7 @@ def measure(seed: int) -> dict[str, Any]:
         "store_us_per_block": filled["store_us_per_block"],
         "match": lookups(index, baseline, filled["held"], rng),
         "prompt_of_1000_blocks_us": prompt_work(index, rng),
+        "match_64_blocks_by_fleet": fleets(rng),
     }
 
 

@@ -92,7 +92,7 @@ class PrefixIndex:
         self._native.predict(worker, hashes, expires_at)
 
     def expire(self, now: float) -> int:
-        """Drops the predictions whose time has come, `expires_at` <= `now`; how many. ValueError unless it is finite."""
+        """Drops the predictions with `expires_at` <= `now`; how many. ValueError unless `now` is finite."""
         return self._native.expire(now)
 
     def match(self, hashes: BlockHashes, now: float) -> dict[int, Overlap]:
