@@ -208,6 +208,7 @@ class Relay:
         idle_timeout_s: float,
         pool_idle_s: float,
         head_timeout_s: float,
+        client_idle_s: float,
     ) -> Self: ...
     def listen(self, host: str, port: int) -> tuple[str, int]:
         """Give the address bound. Raises OSError, with EADDRINUSE if the address is taken."""

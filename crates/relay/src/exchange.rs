@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
+use crate::activity::Busy;
 use crate::answer::{Answer, Carried, Dialect, OwnBody};
 use crate::clock::monotonic_s;
 use crate::event::{Arrival, End, Event};
@@ -25,6 +26,7 @@ pub async fn serve(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     client: SocketAddr,
+    busy: Busy,
 ) -> Response<Answer> {
     let received_at = monotonic_s();
     let request_id = shared.next_id();
@@ -32,7 +34,7 @@ pub async fn serve(
     match read_body(&shared, &head, body).await {
         Ok(body) => {
             let commands = shared.begin(request_id);
-            let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64);
+            let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64, busy);
             shared
                 .mailbox
                 .push(arrival(request_id, &head, &body, client, received_at));
@@ -46,7 +48,7 @@ pub async fn serve(
             .await
         }
         Err(unread) => {
-            let settlement = Settlement::new(shared, request_id, 0);
+            let settlement = Settlement::new(shared, request_id, 0, busy);
             refuse(settlement, &head.method, unread)
         }
     }

@@ -8,6 +8,7 @@
 //! The life of a request through the modules: `server` (connection), `exchange` (head, body, decisions), `upstream`
 //! and `pool` (one attempt at a worker), `answer` (the bytes on their way back), `settlement` (the outcome).
 
+mod activity;
 mod answer;
 mod clock;
 mod event;

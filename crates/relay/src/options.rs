@@ -17,7 +17,8 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Time an idle connection to a worker is kept.
     pub pool_idle: Duration,
-    /// Time a client may take to send a request head, may rest between two requests, and between two pieces of a
-    /// request body.
+    /// Time a client may take to send a request head, and between two pieces of a request body.
     pub head_timeout: Duration,
+    /// Time a client may rest between two requests.
+    pub client_idle: Duration,
 }

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -25,13 +25,14 @@ use crate::options::Options;
 use crate::shared::lock;
 use crate::target::Target;
 use crate::upstream::AttemptError;
-use crate::watched::{Heard, Watched};
+use crate::watched::Watched;
 
 /// A connection to a worker. Dropped, it closes its socket at once.
 pub struct Connection {
     pub sender: SendRequest<Full<Bytes>>,
     authority: HeaderValue,
-    heard: Heard,
+    /// Something came back since the last question.
+    heard: Arc<AtomicBool>,
     driver: AbortHandle,
 }
 
@@ -126,8 +127,11 @@ impl Pool {
         socket
             .set_nodelay(true)
             .map_err(|error| not_connected(target, &error))?;
-        let heard = Heard::default();
-        let io = TokioIo::new(Watched::new(socket, heard.clone()));
+        let heard = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&heard);
+        let io = TokioIo::new(Watched::new(socket, move || {
+            flag.store(true, Ordering::Release);
+        }));
         let (sender, driver) = http1::handshake(io)
             .await
             .map_err(|error| AttemptError::reset(&error))?;

@@ -12,9 +12,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::activity::Activity;
 use crate::exchange;
 use crate::listener;
 use crate::shared::Shared;
+use crate::watched::Watched;
 
 /// Largest request head; agents send long headers, not this long.
 const MAX_HEAD_BYTES: usize = 256 * 1024;
@@ -42,6 +44,7 @@ struct Client {
     shared: Arc<Shared>,
     /// A request has begun; until then nothing is lost by closing.
     begun: AtomicBool,
+    activity: Arc<Activity>,
 }
 
 impl Client {
@@ -50,6 +53,7 @@ impl Client {
         Self {
             shared: shared.clone(),
             begun: AtomicBool::new(false),
+            activity: Activity::new(),
         }
     }
 
@@ -59,21 +63,24 @@ impl Client {
         }
         let service = service_fn(|request| {
             self.begun.store(true, Ordering::Relaxed);
-            let exchange = exchange::serve(self.shared.clone(), request, client);
+            let exchange =
+                exchange::serve(self.shared.clone(), request, client, self.activity.begin());
             async { Ok::<_, Infallible>(exchange.await) }
         });
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
-            .header_read_timeout(self.shared.options.head_timeout);
+            .header_read_timeout(self.shared.options.client_idle);
         builder
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
+        let io = TokioIo::new(Watched::new(socket, || self.activity.heard()));
+        let mut connection = pin!(builder.serve_connection(io, service));
         let mut stopping = self.shared.stopping.subscribe();
         // Errors of a connection concern its client alone, and its requests tell their outcome.
         tokio::select! {
             _ = connection.as_mut() => return,
+            () = self.activity.too_slow(self.shared.options.head_timeout) => return,
             _ = stopping.wait_for(|&stopping| stopping) => {}
         }
         if self.begun.load(Ordering::Relaxed) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::activity::Busy;
 use crate::clock::monotonic_s;
 use crate::event::{AttemptFailed, End, Event, Failure, FirstByte, Outcome};
 use crate::shared::Shared;
@@ -15,10 +16,12 @@ pub struct Settlement {
     outcome: Outcome,
     /// None until the request has ended by its own means.
     end: Option<End>,
+    /// The client's connection is busy until then.
+    _busy: Busy,
 }
 
 impl Settlement {
-    pub fn new(shared: Arc<Shared>, request_id: u64, request_bytes: u64) -> Self {
+    pub fn new(shared: Arc<Shared>, request_id: u64, request_bytes: u64, busy: Busy) -> Self {
         let outcome = Outcome {
             request_id,
             status: None,
@@ -36,6 +39,7 @@ impl Settlement {
             shared,
             outcome,
             end: None,
+            _busy: busy,
         }
     }
 

@@ -1,30 +1,25 @@
-//! A socket that remembers whether anything has come from it.
+//! A socket that tells when something has come from it.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Raised when a byte has been received; the one who asks a question lowers it before.
-pub type Heard = Arc<AtomicBool>;
-
-/// A connection to a worker whose bytes raise a flag: a request may be sent again only if nothing came back.
-pub struct Watched {
+/// A socket that calls `heard` for all that it reads.
+pub struct Watched<F> {
     socket: TcpStream,
-    heard: Heard,
+    heard: F,
 }
 
-impl Watched {
-    pub fn new(socket: TcpStream, heard: Heard) -> Self {
+impl<F: Fn()> Watched<F> {
+    pub fn new(socket: TcpStream, heard: F) -> Self {
         Self { socket, heard }
     }
 }
 
-impl AsyncRead for Watched {
+impl<F: Fn() + Unpin> AsyncRead for Watched<F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -33,13 +28,13 @@ impl AsyncRead for Watched {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(cx, buf))?;
         if buf.filled().len() > before {
-            self.heard.store(true, Ordering::Release);
+            (self.heard)();
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Watched {
+impl<F: Unpin> AsyncWrite for Watched<F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -305,18 +305,34 @@ fn no_tunnel_is_opened() {
 }
 
 #[test]
-fn a_client_that_rests_too_long_between_requests_is_closed_without_a_word() {
-    let patience = Duration::from_millis(200);
+fn a_client_may_rest_between_requests_but_not_within_one() {
     let worker = Worker::answering(answer("", "ok"));
-    let owned = Owned::new(
-        Options {
-            head_timeout: patience,
-            ..options()
-        },
-        forward_to(vec![worker.url()]),
-    );
+    let patience = Duration::from_millis(200);
+    let limits = Options {
+        head_timeout: patience,
+        client_idle: 8 * patience,
+        ..options()
+    };
+    let owned = Owned::new(limits, forward_to(vec![worker.url()]));
     let mut client = owned.client();
-    client.post("/", "");
-    assert_eq!(client.read_response().text(), "ok");
-    assert!(client.sees_close_within(Duration::from_secs(2)));
+    for _ in 0..2 {
+        client.post("/", "");
+        assert_eq!(client.read_response().text(), "ok");
+        thread::sleep(3 * patience);
+    }
+    client.send("POST /half");
+    assert!(client.sees_close_within(3 * patience), "too slow");
+    let mut resting = owned.client();
+    resting.post("/", "");
+    assert_eq!(resting.read_response().text(), "ok");
+    assert!(!resting.sees_close_within(4 * patience), "may rest");
+    assert!(
+        resting.sees_close_within(12 * patience),
+        "not for ever, and without a word"
+    );
+    let mut mute = owned.client();
+    assert!(
+        mute.sees_close_within(3 * patience),
+        "not before the first request"
+    );
 }

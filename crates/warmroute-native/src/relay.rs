@@ -23,7 +23,7 @@ struct Relay(relay::Relay);
 impl Relay {
     #[new]
     #[pyo3(signature = (*, threads, max_body_bytes, connect_timeout_s, first_byte_timeout_s, idle_timeout_s,
-        pool_idle_s, head_timeout_s))]
+        pool_idle_s, head_timeout_s, client_idle_s))]
     fn new(
         threads: usize,
         max_body_bytes: usize,
@@ -32,6 +32,7 @@ impl Relay {
         idle_timeout_s: f64,
         pool_idle_s: f64,
         head_timeout_s: f64,
+        client_idle_s: f64,
     ) -> PyResult<Self> {
         let options = Options {
             threads,
@@ -41,6 +42,7 @@ impl Relay {
             idle_timeout: seconds("idle_timeout_s", idle_timeout_s)?,
             pool_idle: seconds("pool_idle_s", pool_idle_s)?,
             head_timeout: seconds("head_timeout_s", head_timeout_s)?,
+            client_idle: seconds("client_idle_s", client_idle_s)?,
         };
         Ok(Self(relay::Relay::new(options)?))
     }

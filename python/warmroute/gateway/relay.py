@@ -47,7 +47,10 @@ class RelayOptions:
     first_byte_timeout_s: float = option(600.0, "seconds a worker may take to begin its answer")
     idle_timeout_s: float = option(600.0, "seconds a worker may be silent in the middle of its answer")
     pool_idle_s: float = option(4.0, "seconds an idle connection to a worker is kept; vLLM closes after 5")
-    head_timeout_s: float = option(30.0, "seconds a client may take to send a request head, or rest between requests")
+    head_timeout_s: float = option(30.0, "seconds a client may take to send a request head, or a piece of a body")
+    # Longer than the load balancers that may stand in front keep theirs (AWS 60 s, Google Cloud 600 s): the one who
+    # closes last never finds a connection closed under a request.
+    client_idle_s: float = option(620.0, "seconds a client's connection may rest between requests")
 
 
 @dataclass(slots=True)
@@ -105,6 +108,7 @@ class RelayServer:
             idle_timeout_s=options.idle_timeout_s,
             pool_idle_s=options.pool_idle_s,
             head_timeout_s=options.head_timeout_s,
+            client_idle_s=options.client_idle_s,
         )
 
     async def start(self, host: str, port: int, on_arrival: OnArrival) -> tuple[str, int]:

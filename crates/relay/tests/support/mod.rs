@@ -22,6 +22,7 @@ pub fn options() -> Options {
         idle_timeout: Duration::from_secs(10),
         pool_idle: Duration::from_secs(4),
         head_timeout: Duration::from_secs(10),
+        client_idle: Duration::from_secs(10),
     }
 }
 
