@@ -22,9 +22,9 @@ async def test_a_completion_and_its_repetition() -> None:
     usage = first["usage"]
     assert usage["completion_tokens"] == 9
     assert usage["total_tokens"] == usage["prompt_tokens"] + 9
-    assert usage["prompt_tokens_details"] == {"cached_tokens": 0}
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 0
     expected = (usage["prompt_tokens"] - 1) // 16 * 16
-    assert second["usage"]["prompt_tokens_details"] == {"cached_tokens": expected}
+    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] == expected
     assert first["choices"] == second["choices"]
     assert first["choices"][0]["finish_reason"] == "length"
     assert len(first["choices"][0]["text"].split()) >= 7
@@ -118,6 +118,24 @@ async def test_token_ids_are_returned_where_asked_for() -> None:
     assert answer["prompt_token_ids"] == ids["tokens"]
     assert ids["count"] == len(ids["tokens"]) == answer["usage"]["prompt_tokens"]
     assert text["prompt"] == answer["choices"][0]["message"]["content"]
+
+
+async def test_the_messages_api_splits_the_prompt_by_the_cache() -> None:
+    asked = {"model": "warmroute-tiny", "messages": [{"role": "user", "content": LONG}], "max_tokens": 3}
+    async with serving() as client:
+        total = (await client.post("/tokenize", {"messages": asked["messages"]}))["count"]
+        cold = (await client.post("/v1/messages", asked))["usage"]
+        warm = (await client.post("/v1/messages", asked))["usage"]
+        _, stream = await client.raw("/v1/messages", json.dumps({**asked, "stream": True}).encode())
+    for usage in (cold, warm):
+        parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        assert sum(usage[part] for part in parts) == total
+    assert (cold["cache_read_input_tokens"], cold["cache_creation_input_tokens"]) == (0, total // 16 * 16)
+    assert warm["cache_read_input_tokens"] == (total - 1) // 16 * 16
+    events = [json.loads(line[6:]) for line in stream.decode().splitlines() if line.startswith("data: ")]
+    assert events[0]["message"]["usage"] == {"input_tokens": total, "output_tokens": 0}
+    assert events[-2]["usage"] == warm
+    assert [event["type"] for event in events].count("content_block_delta") == 3
 
 
 async def test_tools_are_part_of_the_prompt() -> None:

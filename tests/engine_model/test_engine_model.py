@@ -231,3 +231,16 @@ def test_the_context_is_what_the_blocks_hold_or_less() -> None:
 def test_impossible_engines_are_refused(changes: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         options(**changes)
+
+
+def test_a_prompt_is_admitted_only_if_it_fits_whole() -> None:
+    engine = EngineModel(options(num_blocks=10, max_num_batched_tokens=8))
+    engine.submit(request("a", range(20), answer=9), 0.0)
+    engine.submit(request("b", range(100, 124)), 0.0)  # 6 blocks, where 5 or less are left
+    run = Run(engine)
+    while "a" not in run.finished():
+        run.step()
+        assert "b" not in run.cached
+    run.all()
+    assert not run.preempted
+    assert run.finished() == ["a", "b"]

@@ -51,11 +51,13 @@ def generating(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Stre
 
 
 def _exchange(server: EngineServer, endpoint: Endpoint, body: Body, prompts: Sequence[Sequence[int]]) -> Exchange:
+    engine = server.options.engine
     return Exchange(
         model=server.options.model_name,
         digest=server.book.digest([token for ids in prompts for token in ids]),
         prompts=prompts,
         answers=[_answer(server, endpoint, body, ids) for ids in prompts],
+        block_size=engine.block_size if engine.enable_prefix_caching else None,
         include_usage=body.include_usage,
         return_token_ids=bool(body.return_token_ids),
     )

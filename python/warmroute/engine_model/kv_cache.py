@@ -39,10 +39,14 @@ class KvCache:
         return blocks
 
     def admit(self, live: LiveRequest, prefix: Sequence[int], tokens: int) -> bool:
-        """Give `live` the blocks in `prefix` and room for `tokens` more; False, with nothing done, if they lack."""
+        """Give `live` the blocks in `prefix` and room for `tokens` more; False, with nothing done, if blocks lack.
+
+        There must be room for all its known tokens, although later chunks get theirs later: otherwise prompts that
+        are computed in chunks would push each other out (vLLM's `scheduler_reserve_full_isl`, on by default).
+        """
         computed = len(prefix) * self._block_size
-        fresh = self._blocks_for(computed + tokens) - len(prefix)
-        if fresh + sum(map(self._pool.is_free, prefix)) > self._pool.free_blocks:
+        whole = self._blocks_for(live.known_tokens) - len(prefix)
+        if whole + sum(map(self._pool.is_free, prefix)) > self._pool.free_blocks:
             return False
         self._pool.hold(prefix)
         live.blocks.extend(prefix)

@@ -17,33 +17,33 @@ class ChatFormat:
             "created": CREATED,
             "model": exchange.model,
         }
-        self._template = PieceTemplate(self._chunk({"content": PieceTemplate.HOLE}))
+        self._template = PieceTemplate(self._chunk(PieceTemplate.HOLE, None))
 
     def opening(self, cached_tokens: int) -> bytes:
         ids = list(self._exchange.prompts[0]) if self._exchange.return_token_ids else None
-        return sse(json_bytes({**self._chunk({"role": "assistant", "content": ""}), "prompt_token_ids": ids}))
+        choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+        return sse(json_bytes({**self._common, "choices": [choice], "prompt_token_ids": ids, "prompt_text": None}))
 
     def token(self, index: int, position: int) -> bytes:
         piece = self._answer.pieces[position]
         last = position == len(self._answer.pieces) - 1
         if not (last or self._exchange.return_token_ids):
             return sse(self._template.fill(piece))
-        chunk = self._chunk({"content": piece}, self._answer.finish_reason if last else None)
-        if self._exchange.return_token_ids:
-            chunk["choices"][0]["token_ids"] = [self._answer.token_ids[position]]
-        if last:
-            chunk["choices"][0]["stop_reason"] = None
-        return sse(json_bytes(chunk))
+        ids = [self._answer.token_ids[position]] if self._exchange.return_token_ids else None
+        return sse(json_bytes(self._last_chunk(piece, ids) if last else self._chunk(piece, ids)))
 
     def closing(self, cached_tokens: int) -> bytes:
         done = sse(b"[DONE]")
         if not self._exchange.include_usage:
             return done
-        usage = self._exchange.usage(cached_tokens).openai()
-        return sse(json_bytes({**self._common, "choices": [], "usage": usage})) + done
+        usage = self._exchange.usage(cached_tokens)
+        told = usage.openai(created_cache_tokens=usage.created_cache_tokens)
+        return sse(json_bytes({**self._common, "choices": [], "usage": told})) + done
 
     def whole(self, cached_tokens: int) -> bytes:
         with_ids = self._exchange.return_token_ids
+        usage = self._exchange.usage(cached_tokens)
+        told = usage.openai(created_cache_tokens=usage.created_cache_tokens, multimodal_tokens=None)
         choice = {
             "index": 0,
             "message": self._message(),
@@ -51,14 +51,18 @@ class ChatFormat:
             "finish_reason": self._answer.finish_reason,
             "stop_reason": None,
             "token_ids": self._answer.token_ids if with_ids else None,
+            "routed_experts": None,
         }
         tail = {
             "service_tier": None,
             "system_fingerprint": None,
-            "usage": self._exchange.usage(cached_tokens).openai(),
+            "usage": {**told, "completion_tokens_details": None},
             "prompt_logprobs": None,
             "prompt_token_ids": list(self._exchange.prompts[0]) if with_ids else None,
+            "prompt_text": None,
             "kv_transfer_params": None,
+            "ec_transfer_params": None,
+            "metrics": None,
         }
         return json_bytes({**self._common, "object": "chat.completion", "choices": [choice], **tail})
 
@@ -70,10 +74,26 @@ class ChatFormat:
             "annotations": None,
             "audio": None,
             "function_call": None,
-            "tool_calls": [],
             "reasoning": None,
         }
 
-    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    def _chunk(self, piece: str, token_ids: list[int] | None) -> dict[str, Any]:
+        choice = {
+            "index": 0,
+            "delta": {"content": piece},
+            "logprobs": None,
+            "finish_reason": None,
+            "token_ids": token_ids,
+        }
+        return {**self._common, "choices": [choice]}
+
+    def _last_chunk(self, piece: str, token_ids: list[int] | None) -> dict[str, Any]:
+        choice = {
+            "index": 0,
+            "delta": {"content": piece},
+            "logprobs": None,
+            "finish_reason": self._answer.finish_reason,
+            "stop_reason": None,
+            "token_ids": token_ids,
+        }
         return {**self._common, "choices": [choice]}

@@ -30,7 +30,7 @@ class CompletionFormat:
         if self._exchange.return_token_ids:
             choice["token_ids"] = [answer.token_ids[position]]
             choice["prompt_token_ids"] = list(self._exchange.prompts[index]) if position == 0 else None
-        return sse(json_bytes({**self._common, "choices": [choice], "usage": None}))
+        return sse(json_bytes({**self._common, "choices": [choice]}))
 
     def closing(self, cached_tokens: int) -> bytes:
         done = sse(b"[DONE]")
@@ -40,18 +40,32 @@ class CompletionFormat:
         return sse(json_bytes({**self._common, "choices": [], "usage": usage})) + done
 
     def whole(self, cached_tokens: int) -> bytes:
-        choices = []
-        for index, answer in enumerate(self._exchange.answers):
-            choice = self._choice(index, answer.text, answer.finish_reason)
-            choice["prompt_logprobs"] = None
-            if self._exchange.return_token_ids:
-                choice["token_ids"] = answer.token_ids
-                choice["prompt_token_ids"] = list(self._exchange.prompts[index])
-            choices.append(choice)
-        tail = {"service_tier": None, "system_fingerprint": None, "kv_transfer_params": None}
-        return json_bytes(
-            {**self._common, "choices": choices, "usage": self._exchange.usage(cached_tokens).openai(), **tail}
-        )
+        usage = self._exchange.usage(cached_tokens).openai(created_cache_tokens=None, multimodal_tokens=None)
+        body = {
+            **self._common,
+            "choices": [self._whole_choice(index) for index in range(len(self._exchange.answers))],
+            "service_tier": None,
+            "system_fingerprint": None,
+            "usage": {**usage, "completion_tokens_details": None},
+            "kv_transfer_params": None,
+            "ec_transfer_params": None,
+            "metrics": None,
+        }
+        return json_bytes(body)
+
+    def _whole_choice(self, index: int) -> dict[str, Any]:
+        answer, with_ids = self._exchange.answers[index], self._exchange.return_token_ids
+        return {
+            "index": index,
+            "text": answer.text,
+            "logprobs": None,
+            "finish_reason": answer.finish_reason,
+            "stop_reason": None,
+            "token_ids": answer.token_ids if with_ids else None,
+            "prompt_logprobs": None,
+            "prompt_token_ids": list(self._exchange.prompts[index]) if with_ids else None,
+            "routed_experts": None,
+        }
 
     def _choice(self, index: int, text: str, finish_reason: str | None) -> dict[str, Any]:
         return {
@@ -66,4 +80,4 @@ class CompletionFormat:
 
     def _template(self, index: int) -> PieceTemplate:
         choice = self._choice(index, PieceTemplate.HOLE, None)
-        return PieceTemplate({**self._common, "choices": [choice], "usage": None})
+        return PieceTemplate({**self._common, "choices": [choice]})

@@ -1,7 +1,8 @@
 """What the dialects have in common.
 
 Every byte depends on the request, the answer and the number of cached tokens alone: the id is made of the prompt, the
-time of creation is a constant. Two engines that had the same part of a prompt cached answer with the same bytes.
+time of creation is a constant. Two engines that had the same part of a prompt cached answer with the same bytes. Fields
+and their order are those of vLLM 0.32.
 """
 
 from collections.abc import Sequence
@@ -21,36 +22,45 @@ _HOLE = "\ue000\ue001"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a request: all prompts, the cached part of them, all answers."""
+    """Tokens of a request: all prompts, what of them came from the cache or went into it, all answers."""
 
     prompt_tokens: int
     cached_tokens: int
+    created_cache_tokens: int
     completion_tokens: int
 
-    def openai(self) -> dict[str, Any]:
-        """As in completions and chat; the details are there also where nothing was cached."""
+    def openai(self, **details: int | None) -> dict[str, Any]:
+        """As in completions and chat; the cached tokens are there also where there are none."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
             "completion_tokens": self.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens, **details},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answers, one per prompt."""
+    """A request and its answers, one per prompt. `block_size` is None where no prefixes are cached."""
 
     model: str
     digest: str
     prompts: Sequence[Sequence[int]]
     answers: Sequence[Answer]
+    block_size: int | None
     include_usage: bool = False
     return_token_ids: bool = False
 
     def usage(self, cached_tokens: int) -> Usage:
         """The whole exchange's usage, with `cached_tokens` found in the cache."""
-        return Usage(sum(map(len, self.prompts)), cached_tokens, sum(len(answer.token_ids) for answer in self.answers))
+        size = self.block_size
+        kept_tokens = 0 if size is None else sum(len(ids) // size * size for ids in self.prompts)
+        return Usage(
+            prompt_tokens=sum(map(len, self.prompts)),
+            cached_tokens=cached_tokens,
+            created_cache_tokens=kept_tokens - cached_tokens,
+            completion_tokens=sum(len(answer.token_ids) for answer in self.answers),
+        )
 
 
 class AnswerFormat(Protocol):

@@ -8,25 +8,30 @@ _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens"}
 
 
 class MessagesFormat:
-    """One assistant message of one text block. `input_tokens` excludes what was read from the cache."""
+    """One assistant message of one text block.
+
+    As in Anthropic's API `input_tokens` leaves out what was read from the cache and what was written to it; only the
+    beginning of a stream, where vLLM does not tell of the cache yet, has all of them.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._answer = exchange.answers[0]
 
     def opening(self, cached_tokens: int) -> bytes:
-        message = self._message([], None, self._usage(cached_tokens, output_tokens=0))
+        usage = {"input_tokens": self._exchange.usage(cached_tokens).prompt_tokens, "output_tokens": 0}
+        message = self._message([], None, usage)
         block = {"type": "text", "text": ""}
         return named_sse("message_start", {"message": message}) + named_sse(
-            "content_block_start", {"index": 0, "content_block": block}
+            "content_block_start", {"content_block": block, "index": 0}
         )
 
     def token(self, index: int, position: int) -> bytes:
         delta = {"type": "text_delta", "text": self._answer.pieces[position]}
-        return named_sse("content_block_delta", {"index": 0, "delta": delta})
+        return named_sse("content_block_delta", {"delta": delta, "index": 0})
 
     def closing(self, cached_tokens: int) -> bytes:
-        usage = self._usage(cached_tokens, output_tokens=len(self._answer.pieces))
+        usage = self._usage(cached_tokens)
         delta = {"stop_reason": _STOP_REASONS[self._answer.finish_reason], "stop_sequence": None}
         return (
             named_sse("content_block_stop", {"index": 0})
@@ -36,8 +41,10 @@ class MessagesFormat:
 
     def whole(self, cached_tokens: int) -> bytes:
         content = [{"type": "text", "text": self._answer.text}]
-        usage = self._usage(cached_tokens, output_tokens=len(self._answer.pieces))
-        return json_bytes(self._message(content, _STOP_REASONS[self._answer.finish_reason], usage))
+        usage = self._usage(cached_tokens)
+        message = self._message(content, _STOP_REASONS[self._answer.finish_reason], usage)
+        del message["stop_sequence"]  # vLLM leaves out what is null here, but not in a stream
+        return json_bytes(message)
 
     def _message(self, content: list[dict[str, Any]], stop_reason: str | None, usage: dict[str, int]) -> dict[str, Any]:
         return {
@@ -51,11 +58,11 @@ class MessagesFormat:
             "usage": usage,
         }
 
-    def _usage(self, cached_tokens: int, output_tokens: int) -> dict[str, int]:
-        prompt_tokens = self._exchange.usage(cached_tokens).prompt_tokens
+    def _usage(self, cached_tokens: int) -> dict[str, int]:
+        usage = self._exchange.usage(cached_tokens)
         return {
-            "input_tokens": prompt_tokens - cached_tokens,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": cached_tokens,
-            "output_tokens": output_tokens,
+            "input_tokens": usage.prompt_tokens - usage.cached_tokens - usage.created_cache_tokens,
+            "output_tokens": usage.completion_tokens,
+            "cache_creation_input_tokens": usage.created_cache_tokens,
+            "cache_read_input_tokens": usage.cached_tokens,
         }
