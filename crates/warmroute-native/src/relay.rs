@@ -24,6 +24,7 @@ impl Relay {
     #[new]
     #[pyo3(signature = (*, threads, max_body_bytes, connect_timeout_s, first_byte_timeout_s, idle_timeout_s,
         pool_idle_s, head_timeout_s, client_idle_s))]
+    #[allow(clippy::too_many_arguments)] // by keyword only
     fn new(
         threads: usize,
         max_body_bytes: usize,
