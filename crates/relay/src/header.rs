@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn hop_by_hop_headers_and_those_named_go() {
         let mut headers = map(&[
-            ("connection", "keep-alive, X-Hop"),
+            ("connection", "close, X-Hop"),
             ("connection", "x-second"),
             ("x-hop", "1"),
             ("x-second", "1"),

@@ -49,3 +49,20 @@ pub fn prepare(socket: &tokio::net::TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     SockRef::from(socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn chunks_of_a_client_connection_leave_at_once() {
+        let listener = open("127.0.0.1", 0).unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        prepare(&socket).unwrap();
+        assert!(socket.nodelay().unwrap());
+        assert!(SockRef::from(&socket).keepalive().unwrap());
+        drop(client);
+    }
+}

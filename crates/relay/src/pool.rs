@@ -1,8 +1,7 @@
 //! Connections to workers, kept alive between requests.
 //!
-//! A pool of our own, for three things that the general one hides: whether a connection was used before (only then
-//! may a request be sent twice), whether anything came back on it, and closing it at once when its request is
-//! given up (hyper notices that only when the worker sends the next byte).
+//! A pool of our own, for two things that the general one hides: whether a connection was used before and whether
+//! anything came back on it. A request may be sent a second time only on a new connection after silence on an old one.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +16,6 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustix::io::Errno;
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::event::Failure;
@@ -27,13 +25,12 @@ use crate::target::Target;
 use crate::upstream::AttemptError;
 use crate::watched::Watched;
 
-/// A connection to a worker. Dropped, it closes its socket at once.
+/// A connection to a worker. Dropped together with the answer that comes on it, it closes its socket at once.
 pub struct Connection {
     pub sender: SendRequest<Full<Bytes>>,
     authority: HeaderValue,
     /// Something came back since the last question.
     heard: Arc<AtomicBool>,
-    driver: AbortHandle,
 }
 
 impl Connection {
@@ -44,12 +41,6 @@ impl Connection {
 
     pub fn heard_anything(&self) -> bool {
         self.heard.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
     }
 }
 
@@ -136,12 +127,11 @@ impl Pool {
             .await
             .map_err(|error| AttemptError::reset(&error))?;
         // Its errors reach the request they concern; on an idle connection they only mean that it is closed.
-        let driver = tokio::spawn(async move { driver.await.unwrap_or_default() }).abort_handle();
+        tokio::spawn(async move { driver.await.unwrap_or_default() });
         Ok(Connection {
             sender,
             authority: target.authority.clone(),
             heard,
-            driver,
         })
     }
 }

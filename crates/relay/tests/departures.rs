@@ -67,6 +67,31 @@ fn within_a_stream_whose_worker_is_silent() {
 }
 
 #[test]
+fn while_the_worker_still_reads_the_request() {
+    let ((closed, has_closed), (started, has_started)) = (mpsc::channel(), mpsc::channel());
+    let worker = Worker::new(move |mut wire, _| {
+        wire.read_past("\r\n\r\n");
+        started.send(()).unwrap();
+        // It reads no further until the client has left; then what is in the buffers, and the end.
+        thread::sleep(Duration::from_millis(300));
+        while wire.fill() {}
+        closed.send(()).unwrap();
+    });
+    let large = Options {
+        max_body_bytes: 64 << 20,
+        ..options()
+    };
+    let owned = Owned::new(large, forward_to(vec![worker.url()]));
+    let mut client = owned.client();
+    client.post("/v1/completions", &"x".repeat(32 << 20));
+    has_started.recv_timeout(support::SOON).unwrap();
+    client.finish();
+    let outcome = owned.await_outcome();
+    assert_eq!((outcome.end, outcome.forwarded), (End::ClientGone, true));
+    has_closed.recv_timeout(AT_ONCE).unwrap();
+}
+
+#[test]
 fn while_the_owner_is_deciding() {
     let worker = Worker::answering(answer("", "late"));
     let url = worker.url();

@@ -323,6 +323,21 @@ fn a_stream_cut_at_every_byte_relays_the_same_bytes_and_counts() {
 }
 
 #[test]
+fn a_stream_without_its_last_blank_line_is_counted_whole() {
+    let stream = "data: {}\n\ndata: {\"usage\":{\"prompt_tokens\":9}}\n";
+    let chunk = format!("{:x}\r\n{stream}\r\n0\r\n\r\n", stream.len());
+    let owned = Owned::forwarding(
+        options(),
+        &Worker::answering(format!("{STREAM_HEAD}{chunk}")),
+    );
+    let mut client = owned.client();
+    client.post("/v1/completions", "{}");
+    assert_eq!(client.read_response().text(), stream);
+    let outcome = owned.await_outcome();
+    assert_eq!((outcome.events, outcome.usage.prompt_tokens), (2, Some(9)));
+}
+
+#[test]
 fn an_error_body_of_the_worker_is_complete() {
     let body = r#"{"error":{"message":"too long"}}"#;
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n";

@@ -311,7 +311,7 @@ impl Wire {
     }
 
     /// Read more into the buffer; false at the end of the stream or when the connection broke.
-    fn fill(&mut self) -> bool {
+    pub fn fill(&mut self) -> bool {
         let mut piece = [0; 8192];
         match self.socket.read(&mut piece) {
             Ok(0) => false,
