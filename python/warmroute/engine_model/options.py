@@ -15,7 +15,7 @@ class EngineOptions:
     The three terms of the step time and the request overhead are a fit to their tables. As a check, the workload of
     those runs (150 prefixes of 6,300 tokens, 5 questions of 1,284 to each, 1,000 tokens of answer, at 60 requests/s)
     on 8 of these models, with every prefix on one engine, gives 18.4k tokens/s and a TTFT p90 of 0.25 s where 15.7k to
-    17.1k and 0.22 to 0.30 s were published; round robin gives 7.7k where 6.6k were.
+    17.1k and 0.22 to 0.30 s were published; round robin gives 7.8k where 6.6k were.
     """
 
     block_size: int = option(16, "tokens in one KV block")
