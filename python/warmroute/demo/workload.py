@@ -17,12 +17,16 @@ from warmroute.openai_api import ChatContent, Endpoint, Prompt
 from warmroute.tokenizer import TokenIds
 
 # The fleet's caches hold all prefixes this many times: room for some to be held twice and for workers to differ.
-_FLEET_HEADROOM = 1.7
+_FLEET_HEADROOM = 1.6
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadShape:
-    """How large a workload is. Lengths in lines or tokens, times in seconds of wall-clock."""
+    """How large a workload is. Lengths in lines or tokens, times in seconds of wall-clock.
+
+    In the first `ramp_s` each agent gets its first conversation, in the next as long all others: agents come up one
+    after the other, and then their users come.
+    """
 
     agents: int
     conversations_per_agent: int = 2
@@ -105,13 +109,12 @@ def build_workload(shape: WorkloadShape, seed: int) -> Workload:
     """The workload of this shape and seed; equal arguments give equal workloads."""
     agents = tuple(_agent(random.Random(f"{seed}/{index}"), index, shape) for index in range(shape.agents))
     rng = random.Random(f"{seed}/conversations")
-    owners = [agent for agent in agents for _ in range(shape.conversations_per_agent)]
-    rng.shuffle(owners)
-    # Evenly spread: what is shown is the steady state, not a crowd at the door.
-    starts = [shape.ramp_s * place / len(owners) for place in range(len(owners))]
+    first = rng.sample(agents, len(agents))
+    later = [agent for agent in agents for _ in range(shape.conversations_per_agent - 1)]
+    rng.shuffle(later)
+    starts = [*_spread(first, 0.0, shape.ramp_s), *_spread(later, shape.ramp_s, shape.ramp_s)]
     conversations = (
-        Conversation(agent, start, tuple(_turn(rng, shape) for _ in range(shape.turns)))
-        for agent, start in zip(owners, starts, strict=True)
+        Conversation(agent, start, tuple(_turn(rng, shape) for _ in range(shape.turns))) for agent, start in starts
     )
     return Workload(agents, tuple(conversations))
 
@@ -154,6 +157,11 @@ def _tokens(agent: Agent, user_messages: list[str], encoder: PromptEncoder) -> i
 def _agent(rng: random.Random, index: int, shape: WorkloadShape) -> Agent:
     title = prose.agent_title(index)
     return Agent(title, prose.instructions(rng, title, shape.rules), prose.tools(rng, shape.tools))
+
+
+def _spread(agents: list[Agent], begin_s: float, over_s: float) -> list[tuple[Agent, float]]:
+    """Each agent with a start, evenly from `begin_s` on: what is shown is not a crowd at the door."""
+    return [(agent, begin_s + over_s * place / len(agents)) for place, agent in enumerate(agents)]
 
 
 def _turn(rng: random.Random, shape: WorkloadShape) -> Turn:
