@@ -13,9 +13,16 @@ MODEL = "warmroute-tiny"
 SPEEDUP = 4.0
 # The modelled pod: an 8B model on one 24 GB card (an assumption, rounded from the card's arithmetic and bandwidth).
 # A small pod, so that a few dozen clients keep it busy: what limits the demo must be the engines that are modelled,
-# not the Python that models them. HTTP and tokenizing are done for real and not sped up; a modelled overhead would
-# count them a second time. The cache's size comes from the workload.
-POD = EngineOptions(prefill_tokens_per_s=2_500.0, step_base_s=0.027, step_per_running_s=0.000_3, request_overhead_s=0.0)
+# not the Python that models them (an engine's process is busy 5 % of the time, on 2 cores). HTTP and tokenizing are
+# done for real and not sped up; a modelled overhead would count them a second time. 2,048 tokens a step are vLLM's
+# default on such a card. The cache's size comes from the workload.
+POD = EngineOptions(
+    max_num_batched_tokens=2_048,
+    prefill_tokens_per_s=2_200.0,
+    step_base_s=0.027,
+    step_per_running_s=0.000_3,
+    request_overhead_s=0.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class DemoOptions:
     policy: tuple[str, ...] = option(
         (), f"policy to show; may be repeated (default: {', '.join(DEFAULT_POLICIES)})", choices=POLICIES
     )
-    turns: int = option(8, "turns of each conversation")
+    turns: int = option(6, "turns of each conversation")
     seed: int = option(0, "seed of the workload and of the router's choices")
     json: bool = option(False, "write one JSON object to stdout instead of the table")
     keep: bool = option(False, "leave the last policy's engines and router running until Ctrl-C")

@@ -24,7 +24,7 @@ from warmroute.demo.table import meaning, result_table, setting
 from warmroute.demo.workload import CachePlan, Workload, WorkloadShape, build_workload, plan_caches
 from warmroute.tokenizer import LocalTokenizer
 
-_AGENTS_PER_WORKER = 6
+_AGENTS_PER_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True)

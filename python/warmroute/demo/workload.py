@@ -29,14 +29,14 @@ class WorkloadShape:
     """
 
     agents: int
-    conversations_per_agent: int = 2
-    turns: int = 8
+    conversations_per_agent: int = 3
+    turns: int = 6
     rules: int = 60
     tools: int = 10
-    message_lines: tuple[int, int] = (4, 8)
-    answer_tokens: tuple[int, int] = (16, 40)
-    think_s: tuple[float, float] = (0.6, 1.8)
-    ramp_s: float = 5.0
+    message_lines: tuple[int, int] = (2, 4)
+    answer_tokens: tuple[int, int] = (8, 24)
+    think_s: tuple[float, float] = (0.8, 2.0)
+    ramp_s: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
