@@ -25,6 +25,8 @@ from warmroute.demo.workload import CachePlan, Workload, WorkloadShape, build_wo
 from warmroute.tokenizer import LocalTokenizer
 
 _AGENTS_PER_WORKER = 4
+# Conversations come during the first third of the run, however long it is.
+_RAMP_S_PER_TURN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ async def show(options: DemoOptions) -> int:
 
     On every way out, cancellation included, the processes have ended.
     """
-    workload = build_workload(WorkloadShape(options.workers * _AGENTS_PER_WORKER, turns=options.turns), options.seed)
+    workload = build_workload(workload_shape(options), options.seed)
     plan = plan_caches(workload, LocalTokenizer.load(MODEL), options.workers, POD)
     with _log_folder() as logs:
         stage = _Stage(options, workload, plan, logs, Console(stderr=True, soft_wrap=True))
@@ -55,6 +57,13 @@ async def show(options: DemoOptions) -> int:
             if options.keep:
                 await _keep(stage, fleet)
     return 1 if any(report.failed for report in reports) else 0
+
+
+def workload_shape(options: DemoOptions) -> WorkloadShape:
+    """The workload grows with the fleet, so that each engine's share of it stays the same."""
+    return WorkloadShape(
+        options.workers * _AGENTS_PER_WORKER, turns=options.turns, ramp_s=_RAMP_S_PER_TURN * options.turns
+    )
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.table import Table
 
 from warmroute.demo.options import SPEEDUP
@@ -11,11 +12,12 @@ from warmroute.demo.workload import CachePlan, Workload
 
 def result_table(reports: Sequence[RunReport]) -> Table:
     """One row for each policy; 80 columns hold it."""
-    title = f"Time to first token (TTFT): wall-clock, seen by the client; engines run at {SPEEDUP:g} x speed"
-    table = Table(title=title)
-    table.add_column("policy", no_wrap=True)
-    for column in ("TTFT p50", "p90", "p99", "cached\ntokens", "requests\nper s", "load,\nmax/mean", "failed"):
-        table.add_column(column, justify="right", no_wrap=True)
+    title = f"Time to first token (TTFT) as clients see it, wall-clock; engines at {SPEEDUP:g} x speed"
+    table = Table(title=title, box=box.SIMPLE_HEAD)
+    table.add_column("\npolicy", no_wrap=True)
+    headings = ("TTFT p50\nms", "p90\nms", "p99\nms", "cached\ntokens", "requests\nper s", "max/mean\nload", "\nfailed")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
         table.add_row(
             report.policy,
@@ -50,12 +52,12 @@ def meaning(reports: Sequence[RunReport]) -> str:
         return "Show both random and warmroute to see what prefix-aware routing changes."
     change = f"{ratio:.0f} times shorter" if ratio >= 1 else f"{1 / ratio:.1f} times longer"
     return (
-        f"Under the same load nine of ten requests get their first token within {_milliseconds(aware.ttft_p90_s)} "
-        f"instead of {_milliseconds(blind.ttft_p90_s)} ({change}), because warmroute sends each one to the engine that "
+        f"Under the same load nine of ten requests get their first token within {_milliseconds(aware.ttft_p90_s)} ms "
+        f"instead of {_milliseconds(blind.ttft_p90_s)} ms ({change}), because warmroute sends each one to the engine that "
         f"already holds its prefix: {aware.cached_token_share:.0%} of all prompt tokens are not computed again, "
         f"against {blind.cached_token_share:.0%} under random routing."
     )
 
 
 def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1000:,.0f} ms"
+    return "-" if seconds is None else f"{seconds * 1000:,.0f}"
