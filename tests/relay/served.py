@@ -71,7 +71,7 @@ def nobody() -> str:
 async def until(happened: Callable[[], bool], within_s: float = 5) -> None:
     """Wait for what must happen soon."""
     async with asyncio.timeout(within_s):
-        while not happened():  # noqa: ASYNC110 - much of what is waited for happens outside of this loop
+        while not happened():
             await asyncio.sleep(0.005)
 
 

@@ -46,9 +46,6 @@ mod tests {
     fn byte_strings_and_integers_stay_apart() {
         let bytes = 100_u64.to_be_bytes();
         assert_ne!(EngineHash::from_bytes(&bytes), EngineHash::from(100_u64));
-        assert_ne!(
-            EngineHash::from_bytes(&bytes),
-            EngineHash::from_bytes(&bytes[1..])
-        );
+        assert_ne!(EngineHash::from_bytes(&bytes), EngineHash::from_bytes(&bytes[1..]));
     }
 }

@@ -115,14 +115,7 @@ mod tests {
 
     #[test]
     fn roots_of_different_namespaces_differ() {
-        let names = [
-            None,
-            Some(&b""[..]),
-            Some(b"a"),
-            Some(b"b"),
-            Some(b"ab"),
-            Some(b"a\0"),
-        ];
+        let names = [None, Some(&b""[..]), Some(b"a"), Some(b"b"), Some(b"ab"), Some(b"a\0")];
         let mut roots = HashSet::new();
         for block_size in [1, 16, 32] {
             for adapter in names {
@@ -176,10 +169,7 @@ mod tests {
         assert_eq!(root, BlockHash(0xB23A_C5D3_F9BE_E95F));
         assert_eq!(
             blocks,
-            [
-                BlockHash(0x15BD_5932_4CB5_E173),
-                BlockHash(0x3FA6_A2CB_964D_D594)
-            ]
+            [BlockHash(0x15BD_5932_4CB5_E173), BlockHash(0x3FA6_A2CB_964D_D594)]
         );
     }
 }

@@ -39,18 +39,11 @@ impl Holders {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (BlockHash, &[Holder])> {
-        self.blocks
-            .iter()
-            .map(|(block, holders)| (*block, holders.as_slice()))
+        self.blocks.iter().map(|(block, holders)| (*block, holders.as_slice()))
     }
 
     /// Adds copies, which ends a prediction; how the worker held the block before.
-    pub fn add_copies(
-        &mut self,
-        block: BlockHash,
-        worker: WorkerId,
-        added: &Copies,
-    ) -> Option<Holding> {
+    pub fn add_copies(&mut self, block: BlockHash, worker: WorkerId, added: &Copies) -> Option<Holding> {
         let holders = self.blocks.entry(block).or_default();
         match position(holders, worker) {
             Err(place) => {
@@ -132,8 +125,7 @@ impl Holding {
             Self::Predicted(_) => *self = Self::Confirmed(*added),
             Self::Confirmed(copies) => {
                 for tier in Tier::ALL {
-                    copies[tier as usize] =
-                        copies[tier as usize].saturating_add(added[tier as usize]);
+                    copies[tier as usize] = copies[tier as usize].saturating_add(added[tier as usize]);
                 }
             }
         }

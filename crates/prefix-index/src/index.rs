@@ -234,19 +234,13 @@ impl PrefixIndex {
     /// Predicted blocks over all workers, expired ones included until `expire` is called.
     #[must_use]
     pub fn predictions(&self) -> usize {
-        self.workers
-            .values()
-            .map(|known| known.predictions.len())
-            .sum()
+        self.workers.values().map(|known| known.predictions.len()).sum()
     }
 
     /// Engine hashes that stand for a block, over all workers.
     #[must_use]
     pub fn engine_hashes(&self) -> usize {
-        self.workers
-            .values()
-            .map(|known| known.announced.len())
-            .sum()
+        self.workers.values().map(|known| known.announced.len()).sum()
     }
 
     /// Counts since the start.

@@ -33,8 +33,7 @@ impl Store<'_> {
     /// Whether the numbers fit and no block is its own ancestor.
     pub(crate) fn is_sound(&self) -> bool {
         let blocks = self.engine_hashes.len();
-        let tokens_fit = self.block_size > 0
-            && blocks.checked_mul(self.block_size) == Some(self.token_ids.len());
+        let tokens_fit = self.block_size > 0 && blocks.checked_mul(self.block_size) == Some(self.token_ids.len());
         let keys_fit = self.keys.is_empty() || self.keys.len() == blocks;
         tokens_fit && keys_fit && self.is_acyclic()
     }
@@ -83,17 +82,11 @@ pub(crate) struct Put {
 
 impl Intake<'_> {
     /// Puts or orphans each block; also the engine hashes that orphans may be waiting for.
-    pub fn take_chain(
-        &mut self,
-        tier: Tier,
-        store: &Store<'_>,
-    ) -> (StoreResult, VecDeque<EngineHash>) {
+    pub fn take_chain(&mut self, tier: Tier, store: &Store<'_>) -> (StoreResult, VecDeque<EngineHash>) {
         let mut result = StoreResult::default();
         let mut newly_known = VecDeque::new();
         let mut parent_hash = store.parent;
-        let mut parent = store
-            .parent
-            .map_or(Some(store.root), |hash| self.known.block(hash));
+        let mut parent = store.parent.map_or(Some(store.root), |hash| self.known.block(hash));
         let contents = contents(store.token_ids, store.block_size, store.keys);
         for (&hash, content) in store.engine_hashes.iter().zip(contents) {
             if let Some(above) = parent {
@@ -131,11 +124,7 @@ impl Intake<'_> {
             };
             for orphan in self.known.orphans.take_children(parent) {
                 let block = above.then(orphan.content);
-                if self
-                    .known
-                    .block(orphan.hash)
-                    .is_some_and(|known| known != block)
-                {
+                if self.known.block(orphan.hash).is_some_and(|known| known != block) {
                     self.stats.orphans_contradicted += 1;
                     continue;
                 }
@@ -155,17 +144,12 @@ impl Intake<'_> {
         let mut copies = before.map_or(Copies::default(), |announced| announced.copies);
         if let Some(replaced) = before.filter(|announced| announced.block != block) {
             self.add(block, &replaced.copies);
-            self.known.confirmed -= usize::from(self.holders.take_copies(
-                replaced.block,
-                self.worker,
-                &replaced.copies,
-            ));
+            self.known.confirmed -=
+                usize::from(self.holders.take_copies(replaced.block, self.worker, &replaced.copies));
             self.stats.replaced += 1;
         }
         copies[tier as usize] = copies[tier as usize].saturating_add(1);
-        self.known
-            .announced
-            .insert(hash, Announced { block, copies });
+        self.known.announced.insert(hash, Announced { block, copies });
         Put {
             duplicate,
             newly_known: before.is_none(),
@@ -176,10 +160,7 @@ impl Intake<'_> {
     fn add(&mut self, block: BlockHash, copies: &Copies) -> bool {
         let before = self.holders.add_copies(block, self.worker, copies);
         if let Some(Holding::Confirmed(held)) = before {
-            return held
-                .iter()
-                .zip(copies)
-                .any(|(held, added)| *held > 0 && *added > 0);
+            return held.iter().zip(copies).any(|(held, added)| *held > 0 && *added > 0);
         }
         self.known.confirmed += 1;
         self.known.predictions.end(block);

@@ -17,17 +17,11 @@ impl PrefixIndex {
         let mut expected = BTreeMap::new();
         for (&worker, known) in &self.workers {
             let held = holdings(known).map_err(|fault| format!("{worker:?}: {fault}"))?;
-            expected.extend(
-                held.into_iter()
-                    .map(|(block, holding)| ((block, worker), holding)),
-            );
+            expected.extend(held.into_iter().map(|(block, holding)| ((block, worker), holding)));
         }
         for (block, holders) in self.holders.iter() {
-            if holders.is_empty() || !holders.is_sorted_by(|left, right| left.worker < right.worker)
-            {
-                return Err(format!(
-                    "holders of {block:?} are empty or out of order: {holders:?}"
-                ));
+            if holders.is_empty() || !holders.is_sorted_by(|left, right| left.worker < right.worker) {
+                return Err(format!("holders of {block:?} are empty or out of order: {holders:?}"));
             }
             holders
                 .iter()
@@ -47,9 +41,7 @@ fn check_holder(
 ) -> Result<(), String> {
     match expected.remove(&(block, holder.worker)) {
         Some(holding) if holding == holder.holding => Ok(()),
-        other => Err(format!(
-            "{block:?} has {holder:?}, the worker's map says {other:?}"
-        )),
+        other => Err(format!("{block:?} has {holder:?}, the worker's map says {other:?}")),
     }
 }
 
@@ -72,9 +64,7 @@ fn holdings(known: &WorkerBlocks) -> Result<BTreeMap<BlockHash, Holding>, String
             confirmed.len()
         ));
     }
-    known
-        .orphans
-        .check(|hash| known.announced.contains_key(&hash))?;
+    known.orphans.check(|hash| known.announced.contains_key(&hash))?;
     known.predictions.check()?;
     let mut held: BTreeMap<_, _> = confirmed
         .into_iter()

@@ -53,11 +53,7 @@ const BATCH: usize = 16;
 ///
 /// Candidates and holders both ascend by worker, so each step is one merge. Time is one lookup per block plus the
 /// candidates and holders of the blocks walked.
-pub(crate) fn match_prefix(
-    holders: &Holders,
-    prompt: &[BlockHash],
-    now: f64,
-) -> Vec<(WorkerId, Overlap)> {
+pub(crate) fn match_prefix(holders: &Holders, prompt: &[BlockHash], now: f64) -> Vec<(WorkerId, Overlap)> {
     let Some(first) = prompt.first().and_then(|block| holders.of(*block)) else {
         return Vec::new();
     };
@@ -97,9 +93,9 @@ fn keep_holders(
             .take_while(|holder| holder.worker < candidate.worker)
             .count();
         of_block = &of_block[skipped..];
-        let holds = of_block.first().is_some_and(|holder| {
-            holder.worker == candidate.worker && candidate.overlap.extend(&holder.holding, now)
-        });
+        let holds = of_block
+            .first()
+            .is_some_and(|holder| holder.worker == candidate.worker && candidate.overlap.extend(&holder.holding, now));
         if !holds && candidate.overlap.blocks() > 0 {
             found.push((candidate.worker, candidate.overlap));
         }

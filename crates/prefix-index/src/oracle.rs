@@ -112,13 +112,8 @@ impl Oracle {
     }
 
     pub fn match_prefix(&self, path: &Path, now: f64) -> Vec<(WorkerId, Overlap)> {
-        let overlaps = self
-            .workers
-            .iter()
-            .map(|(id, worker)| (*id, worker.overlap(path, now)));
-        let mut found: Vec<_> = overlaps
-            .filter(|(_, overlap)| overlap.blocks() > 0)
-            .collect();
+        let overlaps = self.workers.iter().map(|(id, worker)| (*id, worker.overlap(path, now)));
+        let mut found: Vec<_> = overlaps.filter(|(_, overlap)| overlap.blocks() > 0).collect();
         found.sort_by_key(|(id, _)| *id);
         found
     }
@@ -129,21 +124,14 @@ impl Oracle {
     }
 
     pub fn size(&self) -> usize {
-        let mut all: Vec<Path> = self
-            .workers
-            .iter()
-            .flat_map(|(_, worker)| worker.paths())
-            .collect();
+        let mut all: Vec<Path> = self.workers.iter().flat_map(|(_, worker)| worker.paths()).collect();
         all.sort();
         all.dedup();
         all.len()
     }
 
     pub fn orphans(&self) -> usize {
-        self.workers
-            .iter()
-            .map(|(_, worker)| worker.orphans.len())
-            .sum()
+        self.workers.iter().map(|(_, worker)| worker.orphans.len()).sum()
     }
 
     fn worker(&mut self, id: WorkerId) -> Option<&mut Worker> {
@@ -180,9 +168,7 @@ impl Worker {
         while !newly_known.is_empty() {
             let parent = newly_known.remove(0);
             let all = std::mem::take(&mut self.orphans);
-            let (waiting, others) = all
-                .into_iter()
-                .partition(|orphan: &Waiting| orphan.1 == parent);
+            let (waiting, others) = all.into_iter().partition(|orphan: &Waiting| orphan.1 == parent);
             self.orphans = others;
             for (hash, _, tokens, tier) in waiting {
                 let path = extended(self.path(parent).unwrap(), &tokens);
@@ -213,8 +199,7 @@ impl Worker {
         for (known, _, copies) in &mut self.announced {
             if *known == hash && copies[tier as usize] > 0 {
                 copies[tier as usize] -= 1;
-                self.announced
-                    .retain(|(_, _, copies)| *copies != Copies::default());
+                self.announced.retain(|(_, _, copies)| *copies != Copies::default());
                 return;
             }
         }
@@ -264,9 +249,7 @@ impl Worker {
         let mut overlap = Overlap::default();
         for prefix in prefixes(path) {
             let copies = self.copies(&prefix);
-            let nearest = Tier::ALL
-                .into_iter()
-                .find(|tier| copies[*tier as usize] > 0);
+            let nearest = Tier::ALL.into_iter().find(|tier| copies[*tier as usize] > 0);
             let predicted = self
                 .predictions
                 .iter()
@@ -297,7 +280,5 @@ fn extended((root, blocks): Path, tokens: &[u32]) -> Path {
 }
 
 fn prefixes((root, blocks): &Path) -> Vec<Path> {
-    (1..=blocks.len())
-        .map(|end| (*root, blocks[..end].to_vec()))
-        .collect()
+    (1..=blocks.len()).map(|end| (*root, blocks[..end].to_vec())).collect()
 }

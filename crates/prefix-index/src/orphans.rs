@@ -65,18 +65,12 @@ impl Orphans {
             .range((parent, 0)..=(parent, u64::MAX))
             .map(|(_, serial)| *serial)
             .collect();
-        serials
-            .into_iter()
-            .filter_map(|serial| self.take(serial))
-            .collect()
+        serials.into_iter().filter_map(|serial| self.take(serial)).collect()
     }
 
     /// Takes out one copy, the oldest; whether there was one.
     pub fn take_copy(&mut self, hash: EngineHash, tier: Tier) -> bool {
-        let oldest = self
-            .by_hash
-            .range((hash, tier, 0)..=(hash, tier, u64::MAX))
-            .next();
+        let oldest = self.by_hash.range((hash, tier, 0)..=(hash, tier, u64::MAX)).next();
         let serial = oldest.map(|(_, _, serial)| *serial);
         serial.and_then(|serial| self.take(serial)).is_some()
     }
@@ -90,10 +84,7 @@ impl Orphans {
 
     /// Where the three views disagree, the limit is broken, or an orphan's parent is known.
     pub fn check(&self, is_known: impl Fn(EngineHash) -> bool) -> Result<(), String> {
-        if self.len() > self.limit
-            || self.by_parent.len() != self.len()
-            || self.by_hash.len() != self.len()
-        {
+        if self.len() > self.limit || self.by_parent.len() != self.len() || self.by_hash.len() != self.len() {
             return Err(format!(
                 "orphans: {} by age, {} by parent",
                 self.len(),
@@ -104,9 +95,7 @@ impl Orphans {
             let listed = self.by_parent.contains(&(orphan.parent, serial))
                 && self.by_hash.contains(&(orphan.hash, orphan.tier, serial));
             if !listed || is_known(orphan.parent) {
-                return Err(format!(
-                    "orphan {serial} is lost or should be linked: {orphan:?}"
-                ));
+                return Err(format!("orphan {serial} is lost or should be linked: {orphan:?}"));
             }
         }
         Ok(())

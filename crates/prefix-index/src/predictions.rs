@@ -121,17 +121,11 @@ impl Predictions {
     /// Ends those whose time has come; which.
     pub fn expire(&mut self, now: f64) -> Vec<BlockHash> {
         let mut expired = Vec::new();
-        while self
-            .deadlines
-            .first()
-            .is_some_and(|deadline| deadline.until <= now)
-        {
+        while self.deadlines.first().is_some_and(|deadline| deadline.until <= now) {
             let Some(deadline) = self.deadlines.pop_first() else {
                 break;
             };
-            let start = self
-                .ages
-                .partition_point(|(serial, _)| *serial < deadline.first);
+            let start = self.ages.partition_point(|(serial, _)| *serial < deadline.first);
             for &(serial, block) in self
                 .ages
                 .range(start..)
@@ -156,8 +150,7 @@ impl Predictions {
         ages.retain(|&(serial, block)| is_live(live, serial, block));
         self.deadlines.retain(|deadline| {
             let place = ages.partition_point(|(serial, _)| *serial < deadline.first);
-            ages.get(place)
-                .is_some_and(|(serial, _)| *serial <= deadline.last)
+            ages.get(place).is_some_and(|(serial, _)| *serial <= deadline.last)
         });
     }
 
@@ -170,22 +163,13 @@ impl Predictions {
 
     /// Where a prediction has no place among the ages, or its deadline is lost.
     pub fn check(&self) -> Result<(), String> {
-        let deadlines: BTreeMap<u64, Deadline> = self
-            .deadlines
-            .iter()
-            .map(|entry| (entry.first, *entry))
-            .collect();
+        let deadlines: BTreeMap<u64, Deadline> = self.deadlines.iter().map(|entry| (entry.first, *entry)).collect();
         for (block, live) in &self.live {
-            let place = self
-                .ages
-                .binary_search_by_key(&live.serial, |(serial, _)| *serial);
+            let place = self.ages.binary_search_by_key(&live.serial, |(serial, _)| *serial);
             let deadline = deadlines.range(..=live.serial).next_back();
-            let ends = live.until == f64::INFINITY
-                || deadline.is_some_and(|(_, deadline)| deadline.covers(live));
+            let ends = live.until == f64::INFINITY || deadline.is_some_and(|(_, deadline)| deadline.covers(live));
             if !place.is_ok_and(|place| self.ages[place].1 == *block) || !ends {
-                return Err(format!(
-                    "prediction {live:?} of {block:?} has lost its place"
-                ));
+                return Err(format!("prediction {live:?} of {block:?} has lost its place"));
             }
         }
         if self.len() > self.limit {
@@ -212,9 +196,7 @@ impl PartialOrd for Deadline {
 
 impl Ord for Deadline {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.until
-            .total_cmp(&other.until)
-            .then(self.first.cmp(&other.first))
+        self.until.total_cmp(&other.until).then(self.first.cmp(&other.first))
     }
 }
 

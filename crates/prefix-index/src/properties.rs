@@ -60,11 +60,7 @@ fn chain() -> impl Strategy<Value = Chain> {
         0..2_u64,
         vec((engine_hash(), tokens()), 0..5),
     )
-        .prop_map(|(parent, root, blocks)| Chain {
-            parent,
-            root,
-            blocks,
-        });
+        .prop_map(|(parent, root, blocks)| Chain { parent, root, blocks });
     prop_oneof![2 => honest, 1 => any]
 }
 
@@ -94,11 +90,7 @@ fn hashes((root, blocks): &Path) -> Vec<BlockHash> {
 
 fn store(index: &mut PrefixIndex, worker: WorkerId, tier: Tier, chain: &Chain) -> StoreResult {
     let engine_hashes: Vec<EngineHash> = chain.blocks.iter().map(|(hash, _)| *hash).collect();
-    let token_ids: Vec<u32> = chain
-        .blocks
-        .iter()
-        .flat_map(|(_, tokens)| tokens.clone())
-        .collect();
+    let token_ids: Vec<u32> = chain.blocks.iter().flat_map(|(_, tokens)| tokens.clone()).collect();
     let store = Store {
         parent: chain.parent,
         engine_hashes: &engine_hashes,

@@ -1,8 +1,6 @@
 //! What keeps the index small: nothing stays after removal, orphans and predictions give way at their limits.
 
-use prefix_index::{
-    BlockHash, EngineHash, PrefixIndex, Store, Tier, WorkerId, hash_blocks, root_hash,
-};
+use prefix_index::{BlockHash, EngineHash, PrefixIndex, Store, Tier, WorkerId, hash_blocks, root_hash};
 
 const WORKER: WorkerId = WorkerId(7);
 const ROOT_SIZE: u32 = 2;
@@ -22,12 +20,7 @@ fn prompt(number: u32) -> Vec<u32> {
 
 fn hashes(number: u32) -> Vec<BlockHash> {
     let keys: [Option<Vec<u8>>; 0] = [];
-    hash_blocks(
-        &prompt(number),
-        BLOCK_SIZE,
-        root_hash(ROOT_SIZE, None, None),
-        &keys,
-    )
+    hash_blocks(&prompt(number), BLOCK_SIZE, root_hash(ROOT_SIZE, None, None), &keys)
 }
 
 fn names(number: u32) -> Vec<EngineHash> {
@@ -62,10 +55,7 @@ fn nothing_is_left_of_a_hundred_thousand_chains_after_their_removal() {
     for number in 0..100_000 {
         store(&mut index, number, None);
         if number >= 10 {
-            assert_eq!(
-                index.remove(WORKER, Tier::Device, &names(number - 10)),
-                BLOCKS
-            );
+            assert_eq!(index.remove(WORKER, Tier::Device, &names(number - 10)), BLOCKS);
         }
         assert!(index.size() <= 11 * BLOCKS);
     }
@@ -102,10 +92,7 @@ fn orphans_are_dropped_oldest_first_and_counted() {
 fn an_index_that_may_keep_no_orphans_keeps_none() {
     let mut index = index(0, 0);
     store(&mut index, 1, Some(EngineHash::from(9_u64)));
-    assert_eq!(
-        (index.orphans(), index.stats().orphans_dropped),
-        (0, BLOCKS)
-    );
+    assert_eq!((index.orphans(), index.stats().orphans_dropped), (0, BLOCKS));
 }
 
 #[test]

@@ -43,10 +43,7 @@ impl Body for Answer {
     type Data = Bytes;
     type Error = CutShort;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
         match self.get_mut() {
             Self::Own(own) => own.poll_frame(cx),
             Self::Carried(carried) => carried.poll_frame(cx),
@@ -93,8 +90,7 @@ impl OwnBody {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
-            self.settlement
-                .carried(frame.data_ref().map_or(0, Bytes::len));
+            self.settlement.carried(frame.data_ref().map_or(0, Bytes::len));
             self.settlement.ended(self.end);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|never: Infallible| match never {})))
@@ -149,16 +145,8 @@ pub struct Carried {
 }
 
 impl Carried {
-    pub fn new(
-        shared: Arc<Shared>,
-        answered: Answered,
-        settlement: Settlement,
-        dialect: Dialect,
-    ) -> Self {
-        let Answered {
-            response,
-            connection,
-        } = answered;
+    pub fn new(shared: Arc<Shared>, answered: Answered, settlement: Settlement, dialect: Dialect) -> Self {
+        let Answered { response, connection } = answered;
         let reader = SideReader::for_answer(response.headers());
         let has_length = response.headers().contains_key(CONTENT_LENGTH);
         let waiting = Waiting::new(shared.options.idle_timeout);
@@ -235,8 +223,7 @@ impl Carried {
 
 impl Drop for Carried {
     fn drop(&mut self) {
-        self.settlement
-            .tokens(self.reader.usage(), self.reader.events());
+        self.settlement.tokens(self.reader.usage(), self.reader.events());
     }
 }
 
@@ -263,9 +250,7 @@ impl Waiting {
     /// Ready when the silence has lasted too long. The alarm is set anew only when it rings, not for each chunk.
     fn poll_too_long(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = *self.since.get_or_insert_with(Instant::now) + self.patience;
-        let alarm = self
-            .alarm
-            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         loop {
             ready!(alarm.as_mut().poll(cx));
             if Instant::now() >= deadline {

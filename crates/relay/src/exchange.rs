@@ -104,8 +104,7 @@ impl Exchange {
     }
 
     fn carry(mut self, mut answered: Answered, overrides: &Overrides) -> Response<Answer> {
-        self.settlement
-            .head_sent(answered.response.status().as_u16());
+        self.settlement.head_sent(answered.response.status().as_u16());
         let dialect = Dialect::of_path(self.head.uri.path());
         let mut response = Response::new(());
         *response.status_mut() = answered.response.status();
@@ -120,13 +119,7 @@ impl Exchange {
     }
 }
 
-fn arrival(
-    request_id: u64,
-    head: &Parts,
-    body: &Bytes,
-    client: SocketAddr,
-    received_at: f64,
-) -> Event {
+fn arrival(request_id: u64, head: &Parts, body: &Bytes, client: SocketAddr, received_at: f64) -> Event {
     Event::Arrival(Box::new(Arrival {
         request_id,
         method: head.method.clone(),
@@ -139,28 +132,14 @@ fn arrival(
     }))
 }
 
-fn respond(
-    mut settlement: Settlement,
-    method: &Method,
-    answer: OwnAnswer,
-    end: End,
-) -> Response<Answer> {
+fn respond(mut settlement: Settlement, method: &Method, answer: OwnAnswer, end: End) -> Response<Answer> {
     settlement.head_sent(answer.status.as_u16());
-    let bodiless = method == Method::HEAD
-        || matches!(
-            answer.status,
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-        );
+    let bodiless = method == Method::HEAD || matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let mut headers = answer.headers;
     header::strip_hop_by_hop(&mut headers);
     // Written anew from the body.
     headers.remove(CONTENT_LENGTH);
-    let mut response = Response::new(Answer::Own(OwnBody::new(
-        answer.body,
-        settlement,
-        end,
-        bodiless,
-    )));
+    let mut response = Response::new(Answer::Own(OwnBody::new(answer.body, settlement, end, bodiless)));
     *response.status_mut() = answer.status;
     *response.headers_mut() = headers;
     response
@@ -177,8 +156,7 @@ fn refuse(mut settlement: Settlement, method: &Method, unread: Unread) -> Respon
     let error = serde_json::json!({"error": {
         "message": message, "type": "invalid_request_error", "code": status.as_u16(),
     }});
-    let headers =
-        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     let answer = OwnAnswer {
         status,
         headers,

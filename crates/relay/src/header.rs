@@ -1,8 +1,6 @@
 //! Which headers pass, and which are set.
 
-use http::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 
 /// Headers to set on a message, replacing those of the same name.
 pub type Overrides = Vec<(HeaderName, HeaderValue)>;
@@ -84,13 +82,7 @@ mod tests {
         headers.append("x-a", HeaderValue::from_static("older"));
         let x_a = HeaderName::from_static("x-a");
         let value = HeaderValue::from_static;
-        set(
-            &mut headers,
-            &vec![(x_a.clone(), value("1")), (x_a, value("2"))],
-        );
-        assert_eq!(
-            headers.get_all("x-a").iter().collect::<Vec<_>>(),
-            ["1", "2"]
-        );
+        set(&mut headers, &vec![(x_a.clone(), value("1")), (x_a, value("2"))]);
+        assert_eq!(headers.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
     }
 }

@@ -17,10 +17,7 @@ pub fn open(host: &str, port: u16) -> io::Result<TcpListener> {
     let bare = host.trim_matches(['[', ']']);
     let mut addresses: Vec<SocketAddr> = (bare, port).to_socket_addrs()?.collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
-    let mut failed = io::Error::new(
-        io::ErrorKind::AddrNotAvailable,
-        format!("{host} has no address"),
-    );
+    let mut failed = io::Error::new(io::ErrorKind::AddrNotAvailable, format!("{host} has no address"));
     for address in addresses {
         match open_address(address) {
             Ok(listener) => return Ok(listener),
@@ -31,11 +28,7 @@ pub fn open(host: &str, port: u16) -> io::Result<TcpListener> {
 }
 
 fn open_address(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // So that a restarted router need not wait for the old connections to time out.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;

@@ -139,9 +139,7 @@ impl Pool {
 fn not_connected(target: &Target, error: &io::Error) -> AttemptError {
     let failure = match Errno::from_io_error(error) {
         // This process is out of descriptors, ports or buffers.
-        Some(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::NOMEM) => {
-            Failure::NoSocket
-        }
+        Some(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::NOMEM) => Failure::NoSocket,
         _ if error.kind() == io::ErrorKind::TimedOut => Failure::ConnectTimeout,
         _ => Failure::Refused,
     };

@@ -106,8 +106,7 @@ impl Relay {
         response_headers: RawHeaders<'_>,
     ) -> Result<(), InvalidAnswer> {
         let base_url = base_url.to_owned();
-        let (request_headers, response_headers) =
-            (headers(request_headers)?, headers(response_headers)?);
+        let (request_headers, response_headers) = (headers(request_headers)?, headers(response_headers)?);
         self.shared.command(
             request_id,
             Command::Forward(Forward {
@@ -133,8 +132,7 @@ impl Relay {
         let status = StatusCode::from_u16(status)
             .ok()
             .filter(|status| status.as_u16() >= 200);
-        let status = status
-            .ok_or_else(|| InvalidAnswer("the status of an answer lies in 200..1000".to_owned()))?;
+        let status = status.ok_or_else(|| InvalidAnswer("the status of an answer lies in 200..1000".to_owned()))?;
         let mut map = HeaderMap::new();
         for (name, value) in headers(answer_headers)? {
             map.append(name, value);
@@ -183,8 +181,7 @@ impl Drop for Relay {
 }
 
 async fn sweep(shared: Arc<Shared>) {
-    let mut ticks =
-        tokio::time::interval((shared.options.pool_idle / 2).max(Duration::from_millis(50)));
+    let mut ticks = tokio::time::interval((shared.options.pool_idle / 2).max(Duration::from_millis(50)));
     loop {
         ticks.tick().await;
         shared.pool.sweep();
@@ -192,9 +189,7 @@ async fn sweep(shared: Arc<Shared>) {
 }
 
 fn headers(raw: RawHeaders<'_>) -> Result<Overrides, InvalidAnswer> {
-    raw.iter()
-        .map(|(name, value)| header(name, value))
-        .collect()
+    raw.iter().map(|(name, value)| header(name, value)).collect()
 }
 
 fn header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), InvalidAnswer> {

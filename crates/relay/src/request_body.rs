@@ -90,12 +90,11 @@ impl Collected {
             return;
         }
         if self.rest.is_empty() {
-            self.rest.reserve(self.declared.clamp(
-                self.len() + data.len(),
-                FIRST_RESERVATION.max(self.len() + data.len()),
-            ));
-            self.rest
-                .extend_from_slice(&std::mem::take(&mut self.first));
+            self.rest.reserve(
+                self.declared
+                    .clamp(self.len() + data.len(), FIRST_RESERVATION.max(self.len() + data.len())),
+            );
+            self.rest.extend_from_slice(&std::mem::take(&mut self.first));
         }
         self.rest.extend_from_slice(&data);
     }
@@ -146,9 +145,7 @@ fn unreadable(error: &hyper::Error) -> Unread {
 
 /// The connection ended within the body, unlike a body whose bytes make no sense.
 fn client_left(error: &hyper::Error) -> bool {
-    let cause = error
-        .source()
-        .and_then(|cause| cause.downcast_ref::<io::Error>());
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     let ended = cause.is_some_and(|cause| {
         matches!(
             cause.kind(),

@@ -63,17 +63,14 @@ impl Client {
         }
         let service = service_fn(|request| {
             self.begun.store(true, Ordering::Relaxed);
-            let exchange =
-                exchange::serve(self.shared.clone(), request, client, self.activity.begin());
+            let exchange = exchange::serve(self.shared.clone(), request, client, self.activity.begin());
             async { Ok::<_, Infallible>(exchange.await) }
         });
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(self.shared.options.client_idle);
-        builder
-            .max_buf_size(MAX_HEAD_BYTES)
-            .max_headers(MAX_HEADERS);
+        builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
         let io = TokioIo::new(Watched::new(socket, || self.activity.heard()));
         let mut connection = pin!(builder.serve_connection(io, service));
         let mut stopping = self.shared.stopping.subscribe();

@@ -102,8 +102,6 @@ impl Drop for Settlement {
         self.outcome.ended_at = monotonic_s();
         // Ended before told: one who has seen the outcome no longer finds the request in flight.
         self.shared.end(self.outcome.request_id);
-        self.shared
-            .mailbox
-            .push(Event::Outcome(Box::new(self.outcome.clone())));
+        self.shared.mailbox.push(Event::Outcome(Box::new(self.outcome.clone())));
     }
 }

@@ -33,9 +33,7 @@ impl SideReader {
             .to_ascii_lowercase();
         match media_type.as_str() {
             "text/event-stream" => Self::Events(SseReader::default()),
-            json if json == "application/json" || json.ends_with("+json") => {
-                Self::Json(Some(Vec::new()))
-            }
+            json if json == "application/json" || json.ends_with("+json") => Self::Json(Some(Vec::new())),
             _ => Self::Blind,
         }
     }
@@ -108,10 +106,7 @@ mod tests {
             reader("application/problem+json", Some("identity")),
             SideReader::Json(_)
         ));
-        assert!(matches!(
-            reader("application/json", Some("gzip")),
-            SideReader::Blind
-        ));
+        assert!(matches!(reader("application/json", Some("gzip")), SideReader::Blind));
         assert!(matches!(reader("text/html", None), SideReader::Blind));
     }
 

@@ -40,9 +40,7 @@ impl Target {
 
     /// The request's target on this worker: the client's path and query behind the prefix.
     pub fn uri(&self, original: &Uri) -> Result<Uri, http::uri::InvalidUri> {
-        let path_and_query = original
-            .path_and_query()
-            .map_or("/", |target| target.as_str());
+        let path_and_query = original.path_and_query().map_or("/", |target| target.as_str());
         if self.prefix.is_empty() {
             path_and_query.parse()
         } else {
@@ -72,16 +70,8 @@ mod tests {
     #[test]
     fn defaults_and_absolute_targets() {
         let target = Target::parse("http://worker").unwrap();
-        assert_eq!(
-            (target.port, target.authority.to_str().unwrap()),
-            (80, "worker")
-        );
-        assert_eq!(
-            target
-                .uri(&"http://elsewhere/x?y".parse().unwrap())
-                .unwrap(),
-            "/x?y"
-        );
+        assert_eq!((target.port, target.authority.to_str().unwrap()), (80, "worker"));
+        assert_eq!(target.uri(&"http://elsewhere/x?y".parse().unwrap()).unwrap(), "/x?y");
     }
 
     #[test]

@@ -76,17 +76,10 @@ pub async fn ask(
 }
 
 /// Ask on a kept connection, then, if the worker had closed it before anything came back, once on a new one.
-async fn ask_target(
-    pool: &Pool,
-    target: &Target,
-    request: &Request<Full<Bytes>>,
-) -> Result<Answered, AttemptError> {
+async fn ask_target(pool: &Pool, target: &Target, request: &Request<Full<Bytes>>) -> Result<Answered, AttemptError> {
     if let Some(connection) = pool.take(target) {
         match exchange(connection, request.clone()).await {
-            Err(Unanswered {
-                silent: true,
-                error,
-            }) if !error.is_parse() => {}
+            Err(Unanswered { silent: true, error }) if !error.is_parse() => {}
             result => {
                 return result.map_err(|unanswered| AttemptError::from_answer(&unanswered.error));
             }
@@ -104,16 +97,10 @@ struct Unanswered {
     silent: bool,
 }
 
-async fn exchange(
-    mut connection: Connection,
-    request: Request<Full<Bytes>>,
-) -> Result<Answered, Unanswered> {
+async fn exchange(mut connection: Connection, request: Request<Full<Bytes>>) -> Result<Answered, Unanswered> {
     connection.about_to_ask();
     match connection.sender.send_request(request).await {
-        Ok(response) => Ok(Answered {
-            response,
-            connection,
-        }),
+        Ok(response) => Ok(Answered { response, connection }),
         Err(error) => Err(Unanswered {
             error,
             silent: !connection.heard_anything(),
@@ -122,12 +109,7 @@ async fn exchange(
 }
 
 /// The client's request as the worker gets it.
-fn build(
-    target: &Target,
-    head: &Parts,
-    overrides: &Overrides,
-    body: &Bytes,
-) -> Result<Request<Full<Bytes>>, String> {
+fn build(target: &Target, head: &Parts, overrides: &Overrides, body: &Bytes) -> Result<Request<Full<Bytes>>, String> {
     let mut request = Request::new(Full::new(body.clone()));
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = target

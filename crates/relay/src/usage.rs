@@ -101,8 +101,7 @@ impl Counts {
 
     /// Anthropic counts cached tokens beside `input_tokens`, the responses API within; only the former has these keys.
     fn input(&self) -> Option<u64> {
-        let beside = self.cache_read_input_tokens.0.unwrap_or(0)
-            + self.cache_creation_input_tokens.0.unwrap_or(0);
+        let beside = self.cache_read_input_tokens.0.unwrap_or(0) + self.cache_creation_input_tokens.0.unwrap_or(0);
         self.input_tokens.0.map(|input| input + beside)
     }
 
@@ -111,12 +110,10 @@ impl Counts {
         self.completion_tokens.merge(later.completion_tokens);
         self.input_tokens.merge(later.input_tokens);
         self.output_tokens.merge(later.output_tokens);
-        self.cache_read_input_tokens
-            .merge(later.cache_read_input_tokens);
+        self.cache_read_input_tokens.merge(later.cache_read_input_tokens);
         self.cache_creation_input_tokens
             .merge(later.cache_creation_input_tokens);
-        self.prompt_tokens_details
-            .merge(&later.prompt_tokens_details);
+        self.prompt_tokens_details.merge(&later.prompt_tokens_details);
         self.input_tokens_details.merge(&later.input_tokens_details);
     }
 }
@@ -134,9 +131,7 @@ impl Count {
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(Self(
-            value.as_u64().filter(|&count| u32::try_from(count).is_ok()),
-        ))
+        Ok(Self(value.as_u64().filter(|&count| u32::try_from(count).is_ok())))
     }
 }
 
@@ -225,7 +220,8 @@ mod tests {
 
     #[test]
     fn each_dialect() {
-        let chat = br#"{"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}"#;
+        let chat =
+            br#"{"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}"#;
         assert_eq!(usage_of(chat), usage(Some(7), Some(3), Some(4)));
         let responses = br#"{"type":"response.completed","response":{"id":"r","usage":
             {"input_tokens":9,"output_tokens":2,"input_tokens_details":{"cached_tokens":8}}}}"#;
@@ -240,10 +236,7 @@ mod tests {
         assert_eq!(usage_of(br#"{"usage":null}"#), Usage::default());
         assert_eq!(usage_of(br#"{"usage":[1,{"a":2}]}"#), Usage::default());
         assert_eq!(usage_of(br#"["usage"]"#), Usage::default());
-        assert_eq!(
-            usage_of(br#"{"usage":{"prompt_tokens":7"#),
-            Usage::default()
-        );
+        assert_eq!(usage_of(br#"{"usage":{"prompt_tokens":7"#), Usage::default());
         let odd = br#"{"message":"text","response":1.5,"usage":{"prompt_tokens":7,"completion_tokens":"3",
             "prompt_tokens_details":null,"input_tokens_details":[]}}"#;
         assert_eq!(usage_of(odd), usage(Some(7), None, None));
@@ -255,7 +248,8 @@ mod tests {
 
     #[test]
     fn zero_is_zero() {
-        let cold = br#"{"usage":{"prompt_tokens":7,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":0}}}"#;
+        let cold =
+            br#"{"usage":{"prompt_tokens":7,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":0}}}"#;
         assert_eq!(usage_of(cold), usage(Some(7), Some(0), Some(0)));
     }
 

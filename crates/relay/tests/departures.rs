@@ -9,9 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use relay::{End, Options};
-use support::{
-    Client, Owned, STREAM_HEAD, Worker, answer, forward_to, on_arrival, options, wait_until,
-};
+use support::{Client, Owned, STREAM_HEAD, Worker, answer, forward_to, on_arrival, options, wait_until};
 
 /// Closing the upstream may take no longer than this.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -105,14 +103,8 @@ fn while_the_owner_is_deciding() {
         (outcome.end, outcome.status, outcome.forwarded),
         (End::ClientGone, None, false)
     );
-    owned
-        .relay
-        .forward(outcome.request_id, &url, &[], &[])
-        .unwrap();
-    owned
-        .relay
-        .respond(outcome.request_id, 200, &[], "x".into())
-        .unwrap();
+    owned.relay.forward(outcome.request_id, &url, &[], &[]).unwrap();
+    owned.relay.respond(outcome.request_id, 200, &[], "x".into()).unwrap();
     thread::sleep(Duration::from_millis(50));
     assert_eq!((worker.connections(), owned.outcomes().len()), (0, 1));
 }
@@ -123,10 +115,7 @@ fn within_the_upload() {
         options(),
         on_arrival(|_, _| panic!("an incomplete request must not arrive")),
     );
-    for begun in [
-        "POS",
-        "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 10\r\n\r\nhalf",
-    ] {
+    for begun in ["POS", "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 10\r\n\r\nhalf"] {
         let mut client = owned.client();
         client.send(begun);
         thread::sleep(Duration::from_millis(30));
@@ -193,9 +182,8 @@ fn a_hundred_departures_at_random_points_leave_nothing_behind() {
         }
     });
     let owned = Owned::new(options(), forward_to(vec![worker.url()]));
-    let request = "POST /v1/completions HTTP/1.1\r\nHost: r\r\nContent-Length: 300\r\n\r\n"
-        .to_owned()
-        + &"x".repeat(300);
+    let request =
+        "POST /v1/completions HTTP/1.1\r\nHost: r\r\nContent-Length: 300\r\n\r\n".to_owned() + &"x".repeat(300);
     let mut dice = Dice(7);
     for _ in 0..100 {
         let mut client = owned.client();
@@ -215,11 +203,7 @@ fn a_hundred_departures_at_random_points_leave_nothing_behind() {
     let mut arrived = Vec::new();
     wait_until("an outcome for each arrival", || {
         arrived = owned.arrived();
-        let ended: Vec<u64> = owned
-            .outcomes()
-            .iter()
-            .map(|outcome| outcome.request_id)
-            .collect();
+        let ended: Vec<u64> = owned.outcomes().iter().map(|outcome| outcome.request_id).collect();
         owned.relay.in_flight() == 0 && arrived.iter().all(|id| ended.contains(id))
     });
     assert!(arrived.len() > 50, "{} requests were whole", arrived.len());
@@ -229,11 +213,7 @@ fn a_hundred_departures_at_random_points_leave_nothing_behind() {
         .filter(|outcome| outcome.end == End::ClientGone)
         .count();
     assert!(gone > 20, "{gone} of 100 left early enough to count");
-    let mut ids: Vec<u64> = owned
-        .outcomes()
-        .iter()
-        .map(|outcome| outcome.request_id)
-        .collect();
+    let mut ids: Vec<u64> = owned.outcomes().iter().map(|outcome| outcome.request_id).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), owned.outcomes().len(), "one outcome each");

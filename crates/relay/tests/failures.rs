@@ -46,10 +46,7 @@ fn failure_of(url: String) -> Failure {
 #[test]
 fn refused() {
     assert_eq!(failure_of(nobody()), Failure::Refused);
-    assert_eq!(
-        failure_of("https://no-tls-here".to_owned()),
-        Failure::Refused
-    );
+    assert_eq!(failure_of("https://no-tls-here".to_owned()), Failure::Refused);
 }
 
 #[test]
@@ -57,12 +54,7 @@ fn no_connection_in_time() {
     // A listener that accepts nobody, its queue full: the kernel drops further attempts without a word.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket
-        .bind(
-            &"127.0.0.1:0"
-                .parse::<std::net::SocketAddr>()
-                .unwrap()
-                .into(),
-        )
+        .bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into())
         .unwrap();
     socket.listen(0).unwrap();
     let listener: TcpListener = socket.into();
@@ -72,10 +64,7 @@ fn no_connection_in_time() {
     while let Ok(waiting) = std::net::TcpStream::connect_timeout(&address, patience) {
         queue.push(waiting);
     }
-    assert_eq!(
-        failure_of(format!("http://{address}")),
-        Failure::ConnectTimeout
-    );
+    assert_eq!(failure_of(format!("http://{address}")), Failure::ConnectTimeout);
 }
 
 #[test]
@@ -156,16 +145,9 @@ fn stream_from(worker: &Worker, path: &str) -> String {
     let response = client.read_response();
     assert!(response.complete, "the stream ends cleanly");
     let outcome = owned.await_outcome();
-    assert_eq!(
-        (outcome.end, outcome.status),
-        (End::WorkerFailed, Some(200))
-    );
+    assert_eq!((outcome.end, outcome.status), (End::WorkerFailed, Some(200)));
     assert_eq!(outcome.response_bytes, response.body.len() as u64);
-    assert_eq!(
-        owned.failures().len(),
-        0,
-        "nothing is tried again after the head"
-    );
+    assert_eq!(owned.failures().len(), 0, "nothing is tried again after the head");
     response.text().to_owned()
 }
 
@@ -179,10 +161,7 @@ fn a_stream_that_dies_gets_one_error_event() {
     let sent = "data: 1\n\ndata: 2\n\ndata: 3\n\n";
     let text = stream_from(&dying("", Wire::finish), "/v1/chat/completions");
     assert_eq!(text, format!("{sent}{OPENAI_ERROR}"));
-    let text = stream_from(
-        &dying("data: [DONE]\n\n", Wire::finish),
-        "/v1/chat/completions",
-    );
+    let text = stream_from(&dying("data: [DONE]\n\n", Wire::finish), "/v1/chat/completions");
     assert_eq!(text, format!("{sent}data: [DONE]\n\n{OPENAI_ERROR}"));
 }
 
@@ -201,10 +180,7 @@ fn the_error_event_starts_an_event_of_its_own() {
         "{text:?}"
     );
     let text = stream_from(&dying("data: 4\n", Wire::finish), "/v1/completions");
-    assert!(
-        text.ends_with(&format!("data: 4\n\n{OPENAI_ERROR}")),
-        "{text:?}"
-    );
+    assert!(text.ends_with(&format!("data: 4\n\n{OPENAI_ERROR}")), "{text:?}");
 }
 
 #[test]
@@ -236,10 +212,7 @@ fn a_stream_that_falls_silent_dies() {
     let owned = Owned::new(impatient(), forward_to(vec![silent.url()]));
     let mut client = owned.client();
     client.post("/v1/completions", "{}");
-    assert_eq!(
-        client.read_response().text(),
-        format!("data: 1\n\n{OPENAI_ERROR}")
-    );
+    assert_eq!(client.read_response().text(), format!("data: 1\n\n{OPENAI_ERROR}"));
     assert_eq!(owned.await_outcome().end, End::WorkerFailed);
     drop(done);
 }

@@ -27,10 +27,7 @@ fn small() -> Owned {
 
 fn refused(owned: &Owned) {
     let outcome = owned.await_outcome();
-    assert_eq!(
-        (outcome.end, outcome.status),
-        (End::RefusedByRelay, Some(413))
-    );
+    assert_eq!((outcome.end, outcome.status), (End::RefusedByRelay, Some(413)));
     assert_eq!((owned.arrivals(), owned.relay.in_flight()), (0, 0));
 }
 
@@ -43,11 +40,7 @@ fn a_body_declared_too_large_is_refused() {
     assert!(!client.broken);
     let response = client.read_response();
     assert_eq!((response.status(), response.complete), (413, true));
-    assert!(
-        response.text().contains("1000 bytes"),
-        "{}",
-        response.text()
-    );
+    assert!(response.text().contains("1000 bytes"), "{}", response.text());
     refused(&owned);
 }
 
@@ -68,8 +61,7 @@ fn a_body_that_grows_too_large_is_refused() {
 fn one_who_asks_first_is_told_no() {
     let owned = small();
     let mut client = owned.client();
-    client
-        .send("POST / HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 5000\r\n\r\n");
+    client.send("POST / HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 5000\r\n\r\n");
     let asked = Instant::now();
     assert_eq!(client.read_response().status(), 413, "and not 100");
     assert!(asked.elapsed() < Duration::from_millis(500));
@@ -83,10 +75,7 @@ fn a_body_that_makes_no_sense_is_refused() {
     client.send("POST / HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n");
     assert_eq!(client.read_response().status(), 400);
     let outcome = owned.await_outcome();
-    assert_eq!(
-        (outcome.end, outcome.status),
-        (End::RefusedByRelay, Some(400))
-    );
+    assert_eq!((outcome.end, outcome.status), (End::RefusedByRelay, Some(400)));
 }
 
 #[test]
@@ -131,7 +120,8 @@ fn pipelined_requests_are_answered_in_order() {
         }),
     );
     let mut client = owned.client();
-    client.send("GET /1 HTTP/1.1\r\nHost: r\r\n\r\nGET /2 HTTP/1.1\r\nHost: r\r\n\r\nGET /3 HTTP/1.1\r\nHost: r\r\n\r\n");
+    client
+        .send("GET /1 HTTP/1.1\r\nHost: r\r\n\r\nGET /2 HTTP/1.1\r\nHost: r\r\n\r\nGET /3 HTTP/1.1\r\nHost: r\r\n\r\n");
     for path in ["/1", "/2", "/3"] {
         assert_eq!(client.read_response().text(), path);
     }
@@ -140,15 +130,9 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_taken_address_is_told_as_such() {
     let owned = small();
-    let error = owned
-        .relay
-        .listen("127.0.0.1", owned.address.port())
-        .unwrap_err();
+    let error = owned.relay.listen("127.0.0.1", owned.address.port()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
-    assert!(
-        owned.relay.listen("192.0.2.1", 0).is_err(),
-        "none of this machine"
-    );
+    assert!(owned.relay.listen("192.0.2.1", 0).is_err(), "none of this machine");
 }
 
 #[test]
@@ -204,11 +188,7 @@ fn idle_connections_do_not_delay_a_close() {
     let _fresh = owned.client();
     let began = Instant::now();
     owned.relay.close(Duration::from_secs(10));
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -249,20 +229,13 @@ fn what_outlasts_the_grace_is_aborted_and_told() {
 fn headers_and_statuses_that_cannot_be_sent_are_errors() {
     let relay = Relay::new(options()).unwrap();
     let header = |name: &str, value: &str| [support::pair(name, value)];
-    for bad in [
-        header("bad name", "x"),
-        header("x", "line\r\nbreak"),
-        header("", "x"),
-    ] {
+    for bad in [header("bad name", "x"), header("x", "line\r\nbreak"), header("", "x")] {
         assert!(relay.forward(1, "http://w", &bad, &[]).is_err());
         assert!(relay.forward(1, "http://w", &[], &bad).is_err());
         assert!(relay.respond(1, 200, &bad, "".into()).is_err());
     }
     for status in [0, 99, 100, 101, 1000] {
-        assert!(
-            relay.respond(1, status, &[], "".into()).is_err(),
-            "{status}"
-        );
+        assert!(relay.respond(1, status, &[], "".into()).is_err(), "{status}");
     }
     assert!(
         relay.respond(1, 200, &[], "".into()).is_ok(),
@@ -300,10 +273,7 @@ fn no_tunnel_is_opened() {
     let mut client = owned.client();
     client.send("CONNECT worker:80 HTTP/1.1\r\nHost: worker:80\r\n\r\n");
     assert_eq!(client.read_response().status(), 405);
-    assert_eq!(
-        (owned.await_outcome().end, owned.arrivals()),
-        (End::RefusedByRelay, 0)
-    );
+    assert_eq!((owned.await_outcome().end, owned.arrivals()), (End::RefusedByRelay, 0));
 }
 
 #[test]
@@ -333,8 +303,5 @@ fn a_client_may_rest_between_requests_but_not_within_one() {
         "not for ever, and without a word"
     );
     let mut mute = owned.client();
-    assert!(
-        mute.sees_close_within(3 * patience),
-        "not before the first request"
-    );
+    assert!(mute.sees_close_within(3 * patience), "not before the first request");
 }

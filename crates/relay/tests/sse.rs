@@ -84,8 +84,7 @@ fn the_last_event_needs_no_blank_line() {
 
 #[test]
 fn data_over_several_lines_is_one_event() {
-    let (events, usage) =
-        read_pieces([&b"data: {\"usage\":\ndata: {\"prompt_tokens\":5}}\n\n"[..]]);
+    let (events, usage) = read_pieces([&b"data: {\"usage\":\ndata: {\"prompt_tokens\":5}}\n\n"[..]]);
     assert_eq!((events, usage.prompt_tokens), (1, Some(5)));
 }
 

@@ -36,17 +36,9 @@ fn the_request_passes_with_its_target_headers_and_body() {
                 ("/v1/x%20y", "a=1&b=%2f")
             );
             assert_eq!(&arrival.body[..], b"{\"odd\" : 1}");
-            let headers = [
-                pair("x-request-id", "r-1"),
-                pair("authorization", "Bearer worker"),
-            ];
+            let headers = [pair("x-request-id", "r-1"), pair("authorization", "Bearer worker")];
             relay
-                .forward(
-                    arrival.request_id,
-                    &url,
-                    &headers,
-                    &[pair("x-warmroute-worker", "w0")],
-                )
+                .forward(arrival.request_id, &url, &headers, &[pair("x-warmroute-worker", "w0")])
                 .unwrap();
         }),
     );
@@ -60,10 +52,7 @@ fn the_request_passes_with_its_target_headers_and_body() {
     assert_eq!(response.header("x-warmroute-worker"), Some("w0"));
     let request = seen.lock().unwrap().remove(0);
     assert_eq!(request.start, "POST /east/v1/x%20y?a=1&b=%2f HTTP/1.1");
-    assert_eq!(
-        request.header("host"),
-        Some(worker.address.to_string().as_str())
-    );
+    assert_eq!(request.header("host"), Some(worker.address.to_string().as_str()));
     assert_eq!(request.all("authorization"), ["Bearer worker"]);
     assert_eq!(request.all("x-many"), ["1", "2"]);
     assert_eq!(request.all("content-length"), ["11"]);
@@ -86,10 +75,7 @@ fn a_chunked_request_body_arrives_whole() {
     client.send("0\r\n\r\n");
     assert_eq!(client.read_response().text(), "ok");
     let request = seen.lock().unwrap().remove(0);
-    assert_eq!(
-        (request.text(), request.all("content-length")),
-        ("abcdefgh", vec!["8"])
-    );
+    assert_eq!((request.text(), request.all("content-length")), ("abcdefgh", vec!["8"]));
     assert_eq!(request.header("transfer-encoding"), None);
     assert_eq!(owned.await_outcome().request_bytes, 8);
 }
@@ -178,16 +164,8 @@ fn answers_without_a_body_leave_the_connection_usable() {
             .iter()
             .all(|outcome| outcome.end == End::Completed && outcome.response_bytes == 0)
     );
-    assert!(
-        outcomes
-            .iter()
-            .all(|outcome| outcome.first_byte_at.is_none())
-    );
-    assert_eq!(
-        worker.connections(),
-        1,
-        "the worker's connection is used again too"
-    );
+    assert!(outcomes.iter().all(|outcome| outcome.first_byte_at.is_none()));
+    assert_eq!(worker.connections(), 1, "the worker's connection is used again too");
 }
 
 #[test]
@@ -196,11 +174,7 @@ fn own_answers_of_every_shape() {
         options(),
         on_arrival(|relay, arrival| {
             let status = arrival.path[1..].parse().unwrap();
-            let headers = [
-                pair("x-a", "1"),
-                pair("x-a", "2"),
-                pair("content-length", "999"),
-            ];
+            let headers = [pair("x-a", "1"), pair("x-a", "2"), pair("content-length", "999")];
             relay
                 .respond(arrival.request_id, status, &headers, "body".into())
                 .unwrap();
@@ -326,10 +300,7 @@ fn a_stream_cut_at_every_byte_relays_the_same_bytes_and_counts() {
 fn a_stream_without_its_last_blank_line_is_counted_whole() {
     let stream = "data: {}\n\ndata: {\"usage\":{\"prompt_tokens\":9}}\n";
     let chunk = format!("{:x}\r\n{stream}\r\n0\r\n\r\n", stream.len());
-    let owned = Owned::forwarding(
-        options(),
-        &Worker::answering(format!("{STREAM_HEAD}{chunk}")),
-    );
+    let owned = Owned::forwarding(options(), &Worker::answering(format!("{STREAM_HEAD}{chunk}")));
     let mut client = owned.client();
     client.post("/v1/completions", "{}");
     assert_eq!(client.read_response().text(), stream);
@@ -341,10 +312,7 @@ fn a_stream_without_its_last_blank_line_is_counted_whole() {
 fn an_error_body_of_the_worker_is_complete() {
     let body = r#"{"error":{"message":"too long"}}"#;
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n";
-    let worker = Worker::answering(format!(
-        "{head}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    ));
+    let worker = Worker::answering(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
     let owned = Owned::forwarding(options(), &worker);
     let mut client = owned.client();
     client.post("/v1/chat/completions", r#"{"stream":true}"#);
@@ -440,18 +408,13 @@ fn large_bodies_pass_whole_in_both_directions() {
         },
         &worker,
     );
-    let lines: Vec<String> = (0..400_000)
-        .map(|number| format!("{number:09}\n"))
-        .collect();
+    let lines: Vec<String> = (0..400_000).map(|number| format!("{number:09}\n")).collect();
     let body = lines.concat();
     let mut client = owned.client();
     client.post("/", &body);
     assert!(client.read_response().text() == body);
     let outcome = owned.await_outcome();
-    assert_eq!(
-        (outcome.request_bytes, outcome.response_bytes),
-        (4_000_000, 4_000_000)
-    );
+    assert_eq!((outcome.request_bytes, outcome.response_bytes), (4_000_000, 4_000_000));
 }
 
 #[test]
@@ -476,10 +439,7 @@ fn a_client_that_does_not_read_holds_up_its_worker_and_fills_no_memory() {
         std::mem::replace(&mut before, now) == now && now > 0
     });
     // What the buffers of four sockets hold.
-    assert!(
-        before < 64 << 20,
-        "{before} bytes were taken from the worker"
-    );
+    assert!(before < 64 << 20, "{before} bytes were taken from the worker");
     client.finish();
     assert_eq!(owned.await_outcome().end, End::ClientGone);
 }

@@ -12,9 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use block_hashes::BlockHashes;
-use conversion::{
-    finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier, to_token_ids,
-};
+use conversion::{finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier, to_token_ids};
 
 mod block_hashes;
 mod conversion;
@@ -25,11 +23,7 @@ mod conversion;
 const LONG: usize = 2_048;
 
 /// Measurements must say which build they are of: one without optimisation is ten times slower.
-const BUILD: &str = if cfg!(debug_assertions) {
-    "debug"
-} else {
-    "release"
-};
+const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__build__", BUILD)?;
@@ -42,11 +36,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The one place where the interpreter is released.
 fn detached_if_long<R: Send>(py: Python<'_>, blocks: usize, work: impl FnOnce() -> R + Send) -> R {
-    if blocks > LONG {
-        py.detach(work)
-    } else {
-        work()
-    }
+    if blocks > LONG { py.detach(work) } else { work() }
 }
 
 #[pyfunction]
@@ -76,9 +66,7 @@ fn hash_blocks(
     let blocks = tokens.len() / block_size;
     let keys = block_keys.as_deref();
     if keys.is_some_and(|keys| keys.len() < blocks) {
-        return Err(PyValueError::new_err(
-            "there are fewer block keys than full blocks",
-        ));
+        return Err(PyValueError::new_err("there are fewer block keys than full blocks"));
     }
     let hashes = detached_if_long(py, blocks, || {
         prefix_index::hash_blocks(&tokens, block_size, BlockHash(root), keys.unwrap_or(&[]))
@@ -192,36 +180,19 @@ impl PrefixIndex {
         Ok(stored.into())
     }
 
-    fn store_known(
-        &self,
-        worker: u32,
-        tier: u32,
-        engine_hashes: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
+    fn store_known(&self, worker: u32, tier: u32, engine_hashes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let (tier, hashes) = (to_tier(tier)?, to_engine_hashes(engine_hashes)?);
         Ok(self.write(|index| index.store_known(WorkerId(worker), tier, &hashes)))
     }
 
-    fn remove(
-        &self,
-        py: Python<'_>,
-        worker: u32,
-        tier: u32,
-        engine_hashes: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
+    fn remove(&self, py: Python<'_>, worker: u32, tier: u32, engine_hashes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let (tier, hashes) = (to_tier(tier)?, to_engine_hashes(engine_hashes)?);
         Ok(detached_if_long(py, hashes.len(), || {
             self.write(|index| index.remove(WorkerId(worker), tier, &hashes))
         }))
     }
 
-    fn predict(
-        &self,
-        py: Python<'_>,
-        worker: u32,
-        hashes: &BlockHashes,
-        expires_at: f64,
-    ) -> PyResult<()> {
+    fn predict(&self, py: Python<'_>, worker: u32, hashes: &BlockHashes, expires_at: f64) -> PyResult<()> {
         if expires_at.is_nan() {
             return Err(PyValueError::new_err("expires_at is not a time"));
         }

@@ -101,8 +101,7 @@ impl Relay {
 }
 
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|error| PyValueError::new_err(format!("{name} = {value}: {error}")))
+    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(format!("{name} = {value}: {error}")))
 }
 
 /// Errors of the system keep their number, so that Python can tell an address in use from the rest.

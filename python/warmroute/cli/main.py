@@ -56,7 +56,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     asked = next((word for word in words if word in _COMMANDS), None)
     for name, summary in _COMMANDS.items():
-        command_parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        command_parser = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         # Only the command that runs is imported: `--version` must not pay for the engine's imports.
         if name == asked:
             _command(name).add_arguments(command_parser)

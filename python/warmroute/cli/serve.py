@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         logging.getLogger(__name__).warning(
             "no worker is given; add some with --worker, --config or POST /warmroute/workers"
         )
+    raise_file_limit()
     uvloop.run(serve(config, relay_options, specs, _announce))
     return 0
 
@@ -63,6 +65,12 @@ def read_configuration(arguments: argparse.Namespace) -> tuple[ServeConfig, Rela
     config = from_namespace(ServeConfig, arguments, environ=os.environ, file_values=values)
     relay_options = from_namespace(RelayOptions, arguments, environ=os.environ, file_values=values)
     return config, relay_options, worker_specs(config, from_file)
+
+
+def raise_file_limit() -> None:
+    """Take all the descriptors that the system allows: each request in flight needs two."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _announce(url: str) -> None:

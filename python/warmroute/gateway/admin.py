@@ -1,7 +1,7 @@
 """The router's own pages: health, readiness, metrics, models, and everything under `/warmroute/`.
 
 GET    /health                200 while the process runs
-GET    /ready                 200 when a worker is ready, 503 with the reason until then
+GET    /ready                 200 when a worker is ready and its cache known, 503 with the reason until then
 GET    /metrics               Prometheus text
 GET    /v1/models             every model of every worker, once
 GET    /warmroute/workers     the workers: state, facts, load, KV events
@@ -49,6 +49,7 @@ class Admin:
     metrics: RouterMetrics
     started_at: float
     _pages: Mapping[tuple[str, str], _OwnPage] = field(init=False)
+    _caught_up: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._pages = {
@@ -81,10 +82,20 @@ class Admin:
 
     async def _ready(self, arrival: Arrival) -> Answer:
         ready = [worker.id for worker in self.router.table if worker.status is WorkerStatus.READY]
-        if ready:
+        if ready and self._has_caught_up():
             return json_answer({"ready": True, "workers": ready})
+        reason = "catching-up" if ready else RefusalReason.NO_WORKER_READY
         waiting = {worker.id: worker.status_reason for worker in self.router.table}
-        return json_answer({"ready": False, "reason": RefusalReason.NO_WORKER_READY, "workers": waiting}, 503)
+        return json_answer({"ready": False, "reason": reason, "workers": waiting}, 503)
+
+    def _has_caught_up(self) -> bool:
+        """Whether what the engines hold is known: a router that knows nothing yet scatters warm prompts.
+
+        Once true it stays so: a worker that joins later must not take the router out of service.
+        """
+        now = time.monotonic()
+        self._caught_up = self._caught_up or not any(member.catching_up(now) for member in self.fleet.members)
+        return self._caught_up
 
     async def _metrics(self, arrival: Arrival) -> Answer:
         return Answer(200, self.metrics.expose(), (_METRICS_TYPE,))

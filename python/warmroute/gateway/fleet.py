@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ import aiohttp
 from warmroute.diagnostics.event_log import EventLog
 from warmroute.errors import ConfigError
 from warmroute.gateway.prober import Discovery, Prober
-from warmroute.kv_event import EventSource, Subscription
+from warmroute.kv_event import REPLAY_DEADLINE_S, EventSource, Subscription
 from warmroute.router import Router
 from warmroute.worker import Worker, WorkerId, WorkerSpec, WorkerStatus
 
@@ -30,6 +31,13 @@ class Member:
     task: asyncio.Task[None]
     subscriptions: dict[EventSource, tuple[Subscription, asyncio.Task[None]]] = field(default_factory=dict)
     warned: bool = False
+    listening_since: float = 0.0
+
+    def catching_up(self, now: float) -> bool:
+        """Whether the replay of what its engine holds is still under way; a publisher gets a while, not forever."""
+        if now - self.listening_since > REPLAY_DEADLINE_S:
+            return False
+        return any(not subscription.state().complete for subscription, _ in self.subscriptions.values())
 
 
 class Fleet:
@@ -114,16 +122,22 @@ class Fleet:
 
     def _listen(self, member: Member, sources: Sequence[EventSource]) -> None:
         worker = member.worker
-        for source, (_, task) in list(member.subscriptions.items()):
+        for source, (_, task) in member.subscriptions.items():
             if task.done() and not task.cancelled():
                 _log.error("listening to %s had failed; beginning anew", source.endpoint, exc_info=task.exception())
-            if task.done() or source not in sources:
-                member.subscriptions.pop(source)[1].cancel()
+        if any(task.done() or source not in sources for source, (_, task) in member.subscriptions.items()):
+            # Another address is another engine process, which began empty and will not say so: what is known came from
+            # the streams that end here, all ranks together, and the replays of the new ones bring back what is held.
+            for _, task in member.subscriptions.values():
+                task.cancel()
+            member.subscriptions.clear()
+            self._router.index.clear(worker.key)
         for source in sources:
             if source not in member.subscriptions:
                 subscription = Subscription(worker.key, source, self._router.index, EventLog(worker.id))
                 task = asyncio.create_task(subscription.run(), name=f"events {worker.id}")
                 member.subscriptions[source] = (subscription, task)
+                member.listening_since = time.monotonic()
                 _log.info("worker %s publishes KV events at %s", worker.id, source.endpoint)
         self._router.expect_events(worker, bool(sources))
         if not sources and not member.warned:

@@ -9,10 +9,11 @@ from warmroute.kv_event.apply import ApplyReport, BlockIndex, CacheGroups, apply
 from warmroute.kv_event.decode import decode_batch
 from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event, EventBatch
 from warmroute.kv_event.sequence import Duplicate, Gap, Next, Restart, SequenceTracker, Verdict
-from warmroute.kv_event.subscriber import EventSource, Subscription
+from warmroute.kv_event.subscriber import REPLAY_DEADLINE_S, EventSource, Subscription
 from warmroute.kv_event.subscription_state import SubscriptionObserver, SubscriptionState, Unobserved
 
 __all__ = [
+    "REPLAY_DEADLINE_S",
     "AllBlocksCleared",
     "ApplyReport",
     "BlockIndex",

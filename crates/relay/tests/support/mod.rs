@@ -203,10 +203,7 @@ impl Worker {
                 thread::spawn(move || serve(wire, number));
             }
         });
-        Self {
-            address,
-            connections,
-        }
+        Self { address, connections }
     }
 
     /// Every request gets `answer`, on connections that stay open.
@@ -332,16 +329,13 @@ impl Wire {
     /// The other side closes before it sends anything more.
     pub fn sees_close_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
-        self.socket
-            .set_read_timeout(Some(Duration::from_millis(20)))
-            .unwrap();
+        self.socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let mut piece = [0; 4096];
         while Instant::now() < deadline {
             match self.socket.read(&mut piece) {
                 Ok(0) => return true,
                 Ok(_) => return false,
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(_) => return true,
             }
         }
@@ -431,16 +425,13 @@ impl Wire {
             let Some(end) = self.find_filling(b"\r\n") else {
                 return;
             };
-            let size = usize::from_str_radix(std::str::from_utf8(&self.buffer[..end]).unwrap(), 16)
-                .unwrap();
+            let size = usize::from_str_radix(std::str::from_utf8(&self.buffer[..end]).unwrap(), 16).unwrap();
             while self.buffer.len() < end + size + 4 {
                 if !self.fill() {
                     return;
                 }
             }
-            message
-                .body
-                .extend_from_slice(&self.buffer[end + 2..end + 2 + size]);
+            message.body.extend_from_slice(&self.buffer[end + 2..end + 2 + size]);
             self.buffer.drain(..end + size + 4);
             if size == 0 {
                 message.complete = true;
@@ -483,4 +474,5 @@ pub fn answer(headers: &str, body: &str) -> String {
     )
 }
 
-pub const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
+pub const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";

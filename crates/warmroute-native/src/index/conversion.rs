@@ -8,8 +8,7 @@ use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString};
 
 /// Strings that JSON let through with half a surrogate pair are names too.
 pub fn to_bytes(name: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
-    name.call_method1("encode", ("utf-8", "surrogatepass"))?
-        .extract()
+    name.call_method1("encode", ("utf-8", "surrogatepass"))?.extract()
 }
 
 pub fn to_block_size(block_size: i64) -> PyResult<usize> {
@@ -27,19 +26,14 @@ pub fn finite(now: f64) -> PyResult<()> {
 }
 
 pub fn to_tier(tier: u32) -> PyResult<Tier> {
-    let known = usize::try_from(tier)
-        .ok()
-        .and_then(|tier| Tier::ALL.get(tier));
+    let known = usize::try_from(tier).ok().and_then(|tier| Tier::ALL.get(tier));
     known
         .copied()
         .ok_or_else(|| PyValueError::new_err(format!("there is no tier {tier}")))
 }
 
 pub fn to_engine_hashes(value: &Bound<'_, PyAny>) -> PyResult<Vec<EngineHash>> {
-    value
-        .try_iter()?
-        .map(|item| to_engine_hash(&item?))
-        .collect()
+    value.try_iter()?.map(|item| to_engine_hash(&item?)).collect()
 }
 
 pub fn to_engine_hash(value: &Bound<'_, PyAny>) -> PyResult<EngineHash> {
@@ -55,9 +49,9 @@ pub fn to_engine_hash(value: &Bound<'_, PyAny>) -> PyResult<EngineHash> {
     if let Ok(unsigned) = value.extract::<u64>() {
         return Ok(unsigned.into());
     }
-    let signed = value.extract::<i64>().map_err(|_| {
-        PyValueError::new_err(format!("engine hash {value} does not fit in 64 bits"))
-    })?;
+    let signed = value
+        .extract::<i64>()
+        .map_err(|_| PyValueError::new_err(format!("engine hash {value} does not fit in 64 bits")))?;
     Ok(signed.into())
 }
 

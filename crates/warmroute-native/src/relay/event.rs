@@ -31,8 +31,7 @@ impl Arrival {
         client: &str,
         received_at: f64,
     ) -> PyResult<Self> {
-        let method = Method::from_bytes(method.as_bytes())
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let method = Method::from_bytes(method.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let client = client
             .parse()
             .map_err(|_| PyValueError::new_err("client is not address:port"))?;
@@ -79,10 +78,7 @@ impl Arrival {
     }
 
     fn header(&self, name: &str) -> Option<String> {
-        self.inner
-            .headers
-            .get(name)
-            .map(|value| latin1(value.as_bytes()))
+        self.inner.headers.get(name).map(|value| latin1(value.as_bytes()))
     }
 
     #[getter]
@@ -131,18 +127,11 @@ pub struct FirstByte {
 impl FirstByte {
     #[new]
     fn new(request_id: u64, status: u16, at: f64) -> Self {
-        Self {
-            request_id,
-            status,
-            at,
-        }
+        Self { request_id, status, at }
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "FirstByte({}, status={}, at={})",
-            self.request_id, self.status, self.at
-        )
+        format!("FirstByte({}, status={}, at={})", self.request_id, self.status, self.at)
     }
 }
 
@@ -173,11 +162,8 @@ const FAILURES: [Failure; 6] = [
 impl AttemptFailed {
     #[new]
     fn new(request_id: u64, kind: &str, message: String, at: f64) -> PyResult<Self> {
-        let failure = FAILURES
-            .into_iter()
-            .find(|failure| failure.as_str() == kind);
-        let failure =
-            failure.ok_or_else(|| PyValueError::new_err(format!("no kind of failure: {kind}")))?;
+        let failure = FAILURES.into_iter().find(|failure| failure.as_str() == kind);
+        let failure = failure.ok_or_else(|| PyValueError::new_err(format!("no kind of failure: {kind}")))?;
         Ok(Self(relay::AttemptFailed {
             request_id,
             failure,

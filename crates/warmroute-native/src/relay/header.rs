@@ -28,9 +28,7 @@ pub fn header_map(headers: &Headers) -> PyResult<HeaderMap> {
     for (name, value) in headers {
         let value = HeaderValue::from_bytes(&latin1_bytes(name, value)?);
         let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value) else {
-            return Err(PyValueError::new_err(format!(
-                "header {name:?} cannot be sent"
-            )));
+            return Err(PyValueError::new_err(format!("header {name:?} cannot be sent")));
         };
         map.append(name, value);
     }
