@@ -57,7 +57,7 @@ def descendants(pid: int) -> list[int]:
 
 async def all_started(process: asyncio.subprocess.Process, count: int) -> list[int]:
     async with asyncio.timeout(_LIMIT_S):
-        while len(started := descendants(process.pid)) < count:  # noqa: ASYNC110  (another process cannot set an event)
+        while len(started := descendants(process.pid)) < count:
             await asyncio.sleep(0.02)
     return started
 

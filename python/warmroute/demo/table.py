@@ -12,10 +12,10 @@ from warmroute.demo.workload import CachePlan, Workload
 
 def result_table(reports: Sequence[RunReport]) -> Table:
     """One row for each policy; 80 columns hold it."""
-    title = f"Time to first token (TTFT) as clients see it, wall-clock; engines at {SPEEDUP:g} x speed"
-    table = Table(title=title, box=box.SIMPLE_HEAD)
+    title = f"Time to first token as clients see it; engines at {SPEEDUP:g} x speed, wall-clock"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("\npolicy", no_wrap=True)
-    headings = ("TTFT p50\nms", "p90\nms", "p99\nms", "cached\ntokens", "requests\nper s", "max/mean\nload", "\nfailed")
+    headings = ("p50\nms", "p90\nms", "p99\nms", "cached\ntokens", "\nreq/s", "max/mean\nload", "\nfailed")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
@@ -53,7 +53,7 @@ def meaning(reports: Sequence[RunReport]) -> str:
     change = f"{ratio:.0f} times shorter" if ratio >= 1 else f"{1 / ratio:.1f} times longer"
     return (
         f"Under the same load nine of ten requests get their first token within {_milliseconds(aware.ttft_p90_s)} ms "
-        f"instead of {_milliseconds(blind.ttft_p90_s)} ms ({change}), because warmroute sends each one to the engine that "
+        f"instead of {_milliseconds(blind.ttft_p90_s)} ms ({change}), because warmroute sends each to the engine that "
         f"already holds its prefix: {aware.cached_token_share:.0%} of all prompt tokens are not computed again, "
         f"against {blind.cached_token_share:.0%} under random routing."
     )
