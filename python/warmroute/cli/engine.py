@@ -13,9 +13,6 @@ from warmroute import config
 from warmroute.emulator import EmulatorOptions, RunningEngine, serve_engine
 from warmroute.engine_model import EngineOptions
 
-NAME = "engine"
-HELP = "run an emulated vLLM server, for trying and testing without a GPU"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's flags: the server's, and in a group of their own the modelled engine's."""
