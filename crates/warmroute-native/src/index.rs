@@ -18,7 +18,7 @@ mod block_hashes;
 mod conversion;
 
 /// Calls over more blocks than this let other Python threads run. Shorter ones do not: a match of 1,000 blocks on 8
-/// workers takes 40 us, a store 0.5 us a block (`bench/prefix_index_bench.py`, 2 cores), while getting the interpreter
+/// workers takes 55 us, a store 0.5 us a block (`bench/prefix_index_bench.py`, 2 cores), while getting the interpreter
 /// back from a busy thread can take its whole switch interval, 5 ms.
 const LONG: usize = 2_048;
 
