@@ -70,6 +70,7 @@ class Decision:
     running: int
     decided_at: float
     considered: tuple[WorkerCost, ...]
+    block_hashes: BlockHashes | None = field(default=None, compare=False, repr=False)
     booking: Booking | None = field(default=None, compare=False)
 
     @property
@@ -170,7 +171,8 @@ class Router:
         workers = eligible(self.table, request.model, tried)
         if isinstance(workers, Refusal):
             return workers
-        candidates = self._candidates(request, workers, now)
+        hashes = _block_hashes(request, workers)
+        candidates = self._candidates(request, workers, hashes, now)
         asked = PolicyRequest(
             request.prompt_tokens, self.calibration.output_tokens(request.max_tokens), self._dispatched
         )
@@ -186,6 +188,7 @@ class Router:
             running=chosen.load.requests,
             decided_at=now,
             considered=tuple(map(_line, candidates, costs)),
+            block_hashes=hashes.get(chosen.block_size),
         )
 
     def first_byte(self, decision: Decision, now: float) -> None:
@@ -213,30 +216,21 @@ class Router:
             seconds = outcome.ended_at - outcome.first_byte_at
             self.calibration.observe_decode(decision.worker.key, decision.running, output_tokens, seconds)
 
-    def _candidates(self, request: RouteRequest, workers: Sequence[Worker], now: float) -> list[Candidate]:
-        overlaps: dict[int, Mapping[int, Overlap]] = {}
-        candidates = []
-        for worker in workers:
-            block_size = worker.block_size or DEFAULT_BLOCK_SIZE
-            if block_size not in overlaps:
-                overlaps[block_size] = self._overlaps(request, workers, block_size, now)
-            candidates.append(
-                Candidate(
-                    worker,
-                    worker.load(now),
-                    self.calibration.rates(worker.key),
-                    overlaps[block_size].get(worker.key, _NOTHING),
-                    block_size,
-                    request.prompt_tokens,
-                )
+    def _candidates(
+        self, request: RouteRequest, workers: Sequence[Worker], hashes: Mapping[int, BlockHashes], now: float
+    ) -> list[Candidate]:
+        overlaps = {block_size: self.index.match(found, now) for block_size, found in hashes.items()}
+        return [
+            Candidate(
+                worker,
+                worker.load(now),
+                self.calibration.rates(worker.key),
+                overlaps.get(_block_size(worker), {}).get(worker.key, _NOTHING),
+                _block_size(worker),
+                request.prompt_tokens,
             )
-        return candidates
-
-    def _overlaps(
-        self, request: RouteRequest, workers: Sequence[Worker], block_size: int, now: float
-    ) -> Mapping[int, Overlap]:
-        hashes = _block_hashes(request, workers, block_size)
-        return self.index.match(hashes, now) if hashes is not None else {}
+            for worker in workers
+        ]
 
     def _costs(
         self, asked: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random
@@ -258,17 +252,16 @@ class Router:
         rate = self.calibration.rates(worker.key).prefill_tokens_per_s
         prefill_ends_at = now + decision.tokens_ahead / rate
         booking = self.table.book(worker, request.request_id, uncached, None if request.stream else prefill_ends_at)
-        self._predict(request, worker, prefill_ends_at)
+        self._predict(decision, prefill_ends_at)
         return dataclasses.replace(decision, booking=booking)
 
-    def _predict(self, request: RouteRequest, worker: Worker, prefill_ends_at: float) -> None:
+    def _predict(self, decision: Decision, prefill_ends_at: float) -> None:
         """Enter what the worker will hold once it has prefilled this, so that a twin is not sent elsewhere."""
-        hashes = _block_hashes(request, (worker,), worker.block_size or DEFAULT_BLOCK_SIZE)
-        if hashes is None or len(hashes) == 0:
+        if not decision.block_hashes:
             return
-        confirmed = worker.key in self._confirmed_by_events
+        confirmed = decision.worker.key in self._confirmed_by_events
         lifetime = PREDICTION_SLACK_S if confirmed else UNCONFIRMED_LIFETIME_S
-        self.index.predict(worker.key, hashes, prefill_ends_at + lifetime)
+        self.index.predict(decision.worker.key, decision.block_hashes, prefill_ends_at + lifetime)
 
 
 _NOTHING = Overlap()
@@ -296,13 +289,18 @@ def _why_none_ready(table: WorkerTable) -> str:
     return "no worker is ready: " + "; ".join(states)
 
 
-def _block_hashes(request: RouteRequest, workers: Sequence[Worker], block_size: int) -> BlockHashes | None:
+def _block_hashes(request: RouteRequest, workers: Sequence[Worker]) -> dict[int, BlockHashes]:
+    """The prompt's hashes for each block size among the workers; none where its tokens are not known."""
     if request.token_ids is None:
-        return None
+        return {}
     namespace = request.namespace
     if request.model is not None and any(worker.models.get(request.model, False) for worker in workers):
         namespace = dataclasses.replace(namespace, adapter=request.model)
-    return hash_blocks(request.token_ids, block_size, namespace)
+    return {size: hash_blocks(request.token_ids, size, namespace) for size in set(map(_block_size, workers))}
+
+
+def _block_size(worker: Worker) -> int:
+    return worker.block_size or DEFAULT_BLOCK_SIZE
 
 
 def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
