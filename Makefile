@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-PYTHON_SOURCES := python tests tests_vllm bench tools
+PYTHON_SOURCES := python tests tests_vllm bench tools fuzz
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 PROFILE ?= release
 
@@ -64,6 +64,7 @@ format: setup ## format the code
 .PHONY: bench
 bench: build ## measure; results go to bench/results as JSON
 	for script in bench/[a-z]*_bench.py; do $(BIN)/python $$script; done
+	$(BIN)/python tools/render_results.py
 
 .PHONY: fuzz
 fuzz: build ## fuzz the decoders of outside bytes for a minute

@@ -8,7 +8,7 @@
       WorkerUnreachable      a worker did not answer one of the router's own questions
       AddressInUse           the address to listen on is taken
       ChildFailed            (in demo.child) a process that the demo started has ended too early
-      UnreadableBody         (in openai_api.body) a request's body is not what its endpoint takes; never leaves its package
+      UnreadableBody         (in openai_api.body) a request's body is not what its endpoint takes
 
 A refusal is a value, not an error: `Refusal(RefusalReason.NO_WORKER_READY)` becomes a status code at the border.
 """

@@ -191,12 +191,16 @@ class Router:
             block_hashes=hashes.get(chosen.block_size),
         )
 
-    def first_byte(self, decision: Decision, now: float) -> None:
-        """The answer to a dispatched request began at `now`: its prefill is over."""
+    def first_byte(self, decision: Decision, now: float, *, refused: bool = False) -> None:
+        """The answer to a dispatched request began at `now`: its prefill is over.
+
+        `refused`: the worker answered with an error, so it computed nothing and nothing is learned from its speed.
+        """
         assert decision.booking is not None, "only a dispatched decision has a first byte"
         was_waiting = decision.booking.prefilling
         self.table.end_prefill(decision.booking)
-        if was_waiting and decision.request.stream and decision.tokens_ahead > 0:
+        told = decision.request.stream and decision.request.token_ids is not None
+        if was_waiting and told and not refused and decision.tokens_ahead > 0:
             waited = now - decision.decided_at
             self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
 

@@ -238,3 +238,16 @@ def test_settling_twice_is_a_fault_of_ours_and_loud() -> None:
     fleet.complete(decision)
     with pytest.raises(AssertionError, match="settled once"):
         fleet.router.settle(decision, Outcome(True, False, 2.0))
+
+
+def test_speed_is_learned_from_answers_and_not_from_refusals() -> None:
+    fleet = Fleet("A")
+    before = fleet.router.calibration.rates(fleet.workers["A"].key)
+    for refused in (True, False):
+        for i in range(40):
+            decision = fleet.route(fleet.request([i] * (100 + 50 * i)), now=10.0 * i)
+            fleet.router.first_byte(decision, 10.0 * i + decision.tokens_ahead / 1000, refused=refused)
+            fleet.complete(decision, 10.0 * i + 9)
+        after = fleet.router.calibration.rates(fleet.workers["A"].key)
+        assert (after == before) == refused
+    assert after.prefill_tokens_per_s == pytest.approx(1000, rel=0.05)

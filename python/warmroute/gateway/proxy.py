@@ -74,7 +74,7 @@ class Proxy:
             self._settle(decision, event)
 
         def first_byte(event: FirstByte) -> None:
-            self.router.first_byte(decision, event.at)
+            self.router.first_byte(decision, event.at, refused=event.status >= 400)
 
         worker = decision.worker
         try:
