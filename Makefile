@@ -27,7 +27,7 @@ build: $(STAMP)-native ## build the Rust extension into the environment
 
 $(STAMP)-native: $(STAMP)-packages $(RUST_SOURCES) pyproject.toml
 	rm -f python/warmroute/_native*.so
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile $(PROFILE)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile $(PROFILE) >/dev/null
 	touch $@
 
 .PHONY: demo

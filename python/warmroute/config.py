@@ -23,6 +23,10 @@ ConfigT = TypeVar("ConfigT")
 _ENV_PREFIX = "WARMROUTE_"
 _METADATA_KEY = "warmroute.option"
 
+# What a time in seconds may be: anything that a timer can wait for. Beyond it stand typing errors, NaN and infinity.
+SHORTEST_S = 0.001
+LONGEST_S = 1e7
+
 
 @dataclass(frozen=True, slots=True)
 class _Option:
@@ -76,7 +80,7 @@ def from_namespace(
         variable = declared.env or _ENV_PREFIX + field.name.upper()
         if field.name in given:
             values[field.name] = _typed(given[field.name], kind, declared, f"key '{field.name}'")
-        if environ and variable in environ:
+        if environ and variable in environ and not _is_service_link(environ[variable], kind):
             values[field.name] = _parsed(environ[variable], kind, declared, variable)
         if hasattr(namespace, field.name):
             values[field.name] = _listed(getattr(namespace, field.name))
@@ -94,6 +98,14 @@ def reject_unknown_keys(given: Iterable[str], known: Iterable[str], *, where: st
     for key in given:
         if key not in known_keys:
             raise ConfigError(f"unknown key '{key}' in {where}{nearest(key, known_keys)}")
+
+
+def check_range(options: Any, least: float, most: float, *names: str) -> None:
+    """Raise ConfigError for the first of the named options that lies outside `least` .. `most`; NaN lies nowhere."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not least <= value <= most:
+            raise ConfigError(f"{name} must lie between {least:g} and {most:g}, not {value}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -136,6 +148,11 @@ def _help(field: "dataclasses.Field[Any]", declared: _Option) -> str:
     if field.default in (None, ()) or isinstance(field.default, bool):
         return text
     return f"{text} (default: {field.default})"
+
+
+def _is_service_link(text: str, kind: Any) -> bool:
+    """Kubernetes sets WARMROUTE_PORT=tcp://10.96.0.7:8080 in every pod beside a Service named warmroute."""
+    return text.startswith("tcp://") and _scalar(kind) is not str
 
 
 def _scalar(kind: Any) -> Callable[[str], Any]:

@@ -26,6 +26,8 @@ DEFAULT_BLOCK_SIZE = 16
 PREDICTION_SLACK_S = 5.0
 # Where no events will come, predictions are all there is: they go when the worker's capacity is used up.
 UNCONFIRMED_LIFETIME_S = 3600.0
+# Workers that a refusal names; a fleet of hundreds would fill pages.
+_WORKERS_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,17 +282,25 @@ def eligible(table: WorkerTable, model: str | None, tried: Collection[WorkerId])
         return untried
     if ready:
         return Refusal(RefusalReason.WORKERS_EXHAUSTED, f"all {len(ready)} ready workers failed this request")
-    if not serving and any(worker.status is WorkerStatus.READY for worker in table):
+    if not serving and _all_asked(table):
         known = sorted({name for worker in table for name in worker.models})
         return Refusal(RefusalReason.UNKNOWN_MODEL, f"no worker serves model '{model}'; served: {', '.join(known)}")
-    return Refusal(RefusalReason.NO_WORKER_READY, _why_none_ready(table))
+    return Refusal(RefusalReason.NO_WORKER_READY, _why_none_ready(model, serving or list(table)))
 
 
-def _why_none_ready(table: WorkerTable) -> str:
-    if len(table) == 0:
+def _all_asked(table: WorkerTable) -> bool:
+    """Whether it is known what is served: a worker is ready, and none is still waiting for its first look."""
+    statuses = {worker.status for worker in table}
+    return WorkerStatus.READY in statuses and WorkerStatus.STARTING not in statuses
+
+
+def _why_none_ready(model: str | None, workers: Sequence[Worker]) -> str:
+    if not workers:
         return "no worker is registered"
-    states = (f"{worker.id} is {worker.status} ({worker.status_reason})" for worker in table)
-    return "no worker is ready: " + "; ".join(states)
+    asked = f"model '{model}'" if model else "this"
+    told = "; ".join(f"{worker.id} is {worker.status} ({worker.status_reason})" for worker in workers[:_WORKERS_TOLD])
+    more = f"; and {len(workers) - _WORKERS_TOLD} more" if len(workers) > _WORKERS_TOLD else ""
+    return f"no worker that serves {asked} is ready: {told}{more}"
 
 
 def _block_hashes(request: RouteRequest, workers: Sequence[Worker]) -> dict[int, BlockHashes]:

@@ -18,6 +18,9 @@ WorkerId = NewType("WorkerId", str)
 WorkerKey = NewType("WorkerKey", int)
 """One registration of a worker; never used again, so a reused address starts with nothing."""
 
+# Above it no block size and no number of blocks is meant: what is beyond is a mistake, and overflows the index.
+LARGEST_COUNT = 2**31 - 1
+
 # A figure scraped from a worker says nothing about now once it is this old; probes come each second by default.
 REPORT_MAX_AGE_S = 5.0
 
@@ -123,6 +126,7 @@ class Worker:
     requests: int = 0
     prefilling: int = 0
     queued_tokens: int = 0
+    removed: bool = False
 
     @property
     def id(self) -> WorkerId:
@@ -180,7 +184,10 @@ class WorkerTable:
 
     def remove(self, worker_id: WorkerId) -> Worker | None:
         """Take a worker off the table; its open bookings are still released by their owners."""
-        return self._workers.pop(worker_id, None)
+        worker = self._workers.pop(worker_id, None)
+        if worker is not None:
+            worker.removed = True
+        return worker
 
     def learn(self, worker: Worker, facts: WorkerFacts) -> None:
         """Take over what the worker said of itself."""

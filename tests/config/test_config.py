@@ -77,6 +77,10 @@ def test_wrong_values_of_the_environment(env: dict[str, str], message: str) -> N
     assert str(caught.value) == message
 
 
+def test_what_kubernetes_sets_for_a_service_of_that_name_is_no_port() -> None:
+    assert build(env={"WARMROUTE_OVENS": "tcp://10.96.0.7:8080"}).ovens == 2
+
+
 def test_an_unknown_key_is_named_with_the_nearest_known_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown key 'oven' in kitchen.toml; did you mean 'ovens'\?"):
         reject_unknown_keys({"oven": 1}, option_names(Kitchen), where="kitchen.toml")

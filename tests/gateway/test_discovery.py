@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from warmroute.gateway.discovery import (
     WorkerMetrics,
@@ -44,8 +45,30 @@ def test_sglang_metrics() -> None:
 
 def test_metrics_without_the_figures_tell_nothing() -> None:
     assert read_metrics("up 1\n") == WorkerMetrics()
-    with pytest.raises(ValueError, match="invalid metric name"):
-        read_metrics("<html>not found</html>")
+    assert read_metrics("<html>not found</html>") == WorkerMetrics()
+    assert read_metrics("vllm:num_requests_running NaN\nvllm:num_requests_running_max 3\n") == WorkerMetrics()
+
+
+_VALUES = st.integers(0, 10**6) | st.floats(0, 1e6, allow_nan=False)
+_LABELS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029\x85"), max_size=6)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["running", "waiting", "other"]), _LABELS, _VALUES), max_size=8))
+def test_the_quick_reading_equals_prometheus_clients_own(samples: list[tuple[str, str, float]]) -> None:
+    lines = []
+    for kind, label, value in samples:
+        escaped = label.replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'vllm:num_requests_{kind}{{model_name="{escaped}",engine="0"}} {value}')
+    page = "\n".join(lines) + "\n"
+    totals = {"running": 0.0, "waiting": 0.0}
+    seen = set()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            kind = sample.name.removeprefix("vllm:num_requests_")
+            totals[kind] = totals.get(kind, 0.0) + sample.value
+            seen.add(kind)
+    expected = int(totals["running"] + totals["waiting"]) if "running" in seen else None
+    assert read_metrics(page).requests == expected
 
 
 def test_models_and_adapters() -> None:

@@ -13,7 +13,7 @@ from warmroute.block import Tier
 from warmroute.errors import RefusalReason
 from warmroute.policy import POLICIES, Candidate, Cost, PolicyRequest
 from warmroute.router import Decision, Outcome, Refusal, RouteRequest
-from warmroute.worker import LoadReport, WorkerStatus
+from warmroute.worker import LoadReport, WorkerFacts, WorkerSpec, WorkerStatus
 
 
 def test_the_founding_example() -> None:
@@ -176,6 +176,26 @@ class TestRefusals:
         refusal = fleet.refuse(fleet.request(None, model="nobody-has-this"))
         assert refusal.reason is RefusalReason.UNKNOWN_MODEL
         assert "served: m" in refusal.detail
+
+    def test_of_many_workers_that_are_down_three_are_named(self) -> None:
+        fleet = Fleet("ABCDE")
+        for worker in fleet.workers.values():
+            fleet.router.table.set_status(worker, WorkerStatus.DOWN, "connection refused")
+        assert fleet.refuse(fleet.request(None)).detail.endswith("http://C:1 is down (connection refused); and 2 more")
+
+    def test_a_model_whose_worker_is_down_is_not_blamed_on_others(self) -> None:
+        fleet = Fleet("AB")
+        b = fleet.workers["B"]
+        fleet.router.table.learn(b, WorkerFacts({"b-only": False}))
+        fleet.router.table.set_status(b, WorkerStatus.DOWN, "gone")
+        refusal = fleet.refuse(fleet.request(None, model="b-only"))
+        assert refusal.reason is RefusalReason.NO_WORKER_READY
+        assert refusal.detail == "no worker that serves model 'b-only' is ready: http://B:1 is down (gone)"
+
+    def test_while_a_worker_has_not_been_asked_no_model_is_unknown(self) -> None:
+        fleet = Fleet("A")
+        fleet.router.table.add(WorkerSpec("http://new:1"))
+        assert fleet.refuse(fleet.request(None, model="other")).reason is RefusalReason.NO_WORKER_READY
 
     def test_all_tried(self) -> None:
         fleet = Fleet("AB")

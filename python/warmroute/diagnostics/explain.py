@@ -5,6 +5,13 @@ from typing import Any
 from warmroute.block import Overlap
 from warmroute.router import Decision, Refusal, WorkerCost
 
+# Policies that do not look at prefixes.
+_BLIND = {
+    "round-robin": "it was this worker's turn",
+    "random": "it was chosen at random",
+    "least-loaded": "it had the fewest requests in flight",
+}
+
 
 def explain(verdict: Decision | Refusal) -> dict[str, Any]:
     """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest."""
@@ -26,6 +33,8 @@ def explain(verdict: Decision | Refusal) -> dict[str, Any]:
 
 def because(decision: Decision) -> str:
     """One sentence that says why the chosen worker won."""
+    if decision.policy in _BLIND:
+        return _BLIND[decision.policy]
     chosen = decision.chosen
     most = max(line.cached_tokens for line in decision.considered)
     held = f"it holds {chosen.cached_tokens} of {decision.request.prompt_tokens} prompt tokens"

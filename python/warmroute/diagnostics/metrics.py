@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Decision, Outcome, Refusal, RouteRequest
 from warmroute.worker import Worker, WorkerStatus, WorkerTable
+
+# The time at which each series was made is of no use to anybody and doubles their number.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _TTFT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0)
 
@@ -80,6 +83,8 @@ class RouterMetrics:
 
     def settled(self, decision: Decision, outcome: Outcome) -> None:
         """Count how a request ended and how well its cached tokens were predicted."""
+        if decision.worker.removed:
+            return  # its series have been dropped, and would come back for good
         worker = decision.worker.id
         self._requests.labels(worker, _end(outcome)).inc()
         if outcome.first_byte_at is not None:
@@ -123,7 +128,6 @@ class StateCollector(Collector):
         """One family for each figure."""
         yield from self._workers()
         yield from self._event_streams()
-        yield GaugeMetricFamily("warmroute_index_blocks", "Distinct blocks in the index.", value=self._index.size())
         for name, value in sorted(self._index.stats().items()):
             yield GaugeMetricFamily(f"warmroute_index_{name}", f"The index's own count of {name}.", value=value)
 

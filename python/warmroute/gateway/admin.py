@@ -24,7 +24,7 @@ from warmroute._native import __version__
 from warmroute.diagnostics.explain import explain
 from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.errors import ConfigError, RefusalReason
-from warmroute.gateway.answers import Answer, error_answer, json_answer
+from warmroute.gateway.answers import JSON_TYPE, Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import member_report
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
@@ -72,7 +72,8 @@ class Admin:
             return await page(arrival)
         if any(known == path for _, known in self._pages):
             allowed = ", ".join(sorted(method for method, known in self._pages if known == path))
-            return error_answer(path, 405, "method_not_allowed", f"{path} takes {allowed}")
+            answer = error_answer(path, 405, "method_not_allowed", f"{path} takes {allowed}")
+            return Answer(405, answer.body, (JSON_TYPE, ("allow", allowed)))
         if is_for_workers(path):
             return None
         return error_answer(path, 404, "not_found", f"the router has no page {path}; workers are reached under /v1/")
@@ -166,7 +167,7 @@ def is_for_workers(path: str) -> bool:
 def _object(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f'the body must be JSON such as {{"url": "http://host:port"}}: {error}') from error
 
 
@@ -188,7 +189,7 @@ def _asked_endpoint(arrival: Arrival) -> Endpoint:
         return endpoint_of(named[0])
     try:
         body = msgspec.json.decode(arrival.body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Endpoint.OTHER
     fields = body if isinstance(body, dict) else {}
     if "messages" in fields:

@@ -138,21 +138,37 @@ class Fleet:
                 task = asyncio.create_task(subscription.run(), name=f"events {worker.id}")
                 member.subscriptions[source] = (subscription, task)
                 member.listening_since = time.monotonic()
-                _log.info("worker %s publishes KV events at %s", worker.id, source.endpoint)
+                _log.info("listening for KV events of worker %s at %s", worker.id, source.endpoint)
         self._router.expect_events(worker, bool(sources))
-        if not sources and not member.warned:
-            member.warned = True
-            _log.warning(
-                "worker %s publishes no KV events: its prefixes are guessed from what it is sent; start the engine "
-                "with them, or name their endpoint with kv_events",
-                worker.id,
-            )
+        _warn_of_silence(member)
 
     def _came_up(self, worker: Worker) -> None:
         member = self._members.get(worker.id)
         if member is not None and not member.subscriptions:
             # It may have been restarted, and nobody will say so: what it was sent before proves nothing now.
             self._router.index.clear(worker.key)
+
+
+def _warn_of_silence(member: Member) -> None:
+    """Say once that a worker's cache cannot be followed, and what to do about it."""
+    states = [subscription.state() for subscription, _ in member.subscriptions.values()]
+    waiting = time.monotonic() - member.listening_since <= REPLAY_DEADLINE_S
+    if member.warned or any(state.connected for state in states) or (states and waiting):
+        return
+    member.warned = True
+    if states:
+        endpoints = ", ".join(source.endpoint for source in member.subscriptions)
+        _log.warning(
+            "worker %s: nobody answers at %s, so its prefixes are not known; check its kv_events endpoint",
+            member.worker.id,
+            endpoints,
+        )
+        return
+    _log.warning(
+        "worker %s publishes no KV events: its prefixes are guessed from what it is sent; start the engine with them, "
+        "or name their endpoint with kv_events",
+        member.worker.id,
+    )
 
 
 def _sources(spec: WorkerSpec) -> tuple[EventSource, ...]:

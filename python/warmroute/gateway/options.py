@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from warmroute.config import option, reject_unknown_keys
+from warmroute.config import LONGEST_S, SHORTEST_S, check_range, option, reject_unknown_keys
 from warmroute.errors import ConfigError
 from warmroute.policy import POLICIES
-from warmroute.worker import WorkerSpec
+from warmroute.worker import LARGEST_COUNT, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class ServeConfig:
     log_level: str = option("info", "how much is logged", choices=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:
-        for name in ("probe_interval_s", "probe_timeout_s", "tokenize_timeout_s", "tokenizer_threads", "max_attempts"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} must be above 0, not {getattr(self, name)}")
-        if not 0 <= self.port <= 65535:
-            raise ConfigError(f"port must lie between 0 and 65535, not {self.port}")
+        check_range(self, 0, 65535, "port")
+        check_range(self, SHORTEST_S, LONGEST_S, "probe_interval_s", "probe_timeout_s", "tokenize_timeout_s")
+        check_range(self, 0, LONGEST_S, "grace_s")
+        check_range(self, 1, 1024, "tokenizer_threads", "max_attempts")
+        check_range(self, 1, LARGEST_COUNT, "block_size")
 
 
 def read_config_file(path: Path) -> tuple[dict[str, Any], tuple[WorkerSpec, ...]]:
@@ -69,23 +69,53 @@ def worker_spec(values: Any, *, where: str) -> WorkerSpec:
     for key, value in values.items():
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             raise ConfigError(f"'{key}' in {where} must be of type {kinds[key].__name__}, not {value!r}")
-        if isinstance(value, int) and value <= 0:
-            raise ConfigError(f"'{key}' in {where} must be above 0, not {value}")
+        if isinstance(value, int) and not 0 < value <= LARGEST_COUNT:
+            raise ConfigError(f"'{key}' in {where} must be above 0 and at most {LARGEST_COUNT}, not {value}")
+    for key in ("kv_events", "kv_replay"):
+        if key in values:
+            _check_endpoint(values[key], f"'{key}' in {where}")
+    if "kv_replay" in values and "kv_events" not in values:
+        raise ConfigError(f"'kv_replay' in {where} needs 'kv_events' beside it")
     return WorkerSpec(**{**values, "url": worker_url(values["url"], where=where)})
+
+
+def _check_endpoint(text: str, what: str) -> None:
+    try:
+        parts = urlsplit(text)
+        usable = (parts.scheme == "tcp" and bool(parts.hostname and parts.port)) or text.startswith("ipc://")
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"{what} cannot be connected to: '{text}'; write tcp://HOST:PORT")
 
 
 def worker_url(text: str, *, where: str) -> str:
     """A worker's base URL, checked and without trailing slash; raises ConfigError with what to write instead."""
-    parts = urlsplit(text)
-    if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError(f"'{text}' in {where} is no worker URL; write http://HOST:PORT")
+    # Python's parser passes over line ends and tabs, which the wire would not.
+    if any(not "!" <= character <= "~" for character in text):
+        raise ConfigError(f"{text!r} in {where} holds a character that no URL has")
     try:
-        parts.port  # noqa: B018  (raises where the port is no number below 65536)
+        parts = urlsplit(text)
+        host = (parts.hostname or "").encode("idna")
     except ValueError as error:
-        raise ConfigError(f"'{text}' in {where} has no valid port: {error}") from error
-    if parts.query or parts.fragment or parts.username:
+        raise ConfigError(f"'{text}' in {where} is no worker URL: {error}") from error
+    if parts.scheme == "https":
+        raise ConfigError(f"'{text}' in {where}: workers are reached over http:// only; TLS to them is not supported")
+    if parts.scheme != "http" or not host:
+        raise ConfigError(f"'{text}' in {where} is no worker URL; write http://HOST:PORT")
+    if _port(parts, f"'{text}' in {where}") == 0:
+        raise ConfigError(f"'{text}' in {where} has no valid port: nobody listens on 0")
+    if parts.query or parts.fragment or "@" in parts.netloc:
         raise ConfigError(f"'{text}' in {where} must be a base URL without user, query or fragment")
-    return text.rstrip("/")
+    # Of a host's name the case does not count: one worker must not be entered twice.
+    return f"http://{parts.netloc.lower()}{parts.path.rstrip('/')}"
+
+
+def _port(parts: SplitResult, what: str) -> int | None:
+    try:
+        return parts.port
+    except ValueError as error:
+        raise ConfigError(f"{what} has no valid port: {error}") from error
 
 
 def worker_specs(config: ServeConfig, from_file: tuple[WorkerSpec, ...]) -> tuple[WorkerSpec, ...]:

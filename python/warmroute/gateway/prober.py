@@ -87,7 +87,7 @@ class Prober:
 
     async def _look(self) -> None:
         if await fetch(self.session, self.worker.spec.url, "/health") is None:
-            raise WorkerUnreachable("/health does not exist; is this an engine?")
+            raise WorkerUnreachable("/health does not exist there; give the engine's base URL, without /v1")
         self._misses = 0
         coming_up = self.worker.status is not WorkerStatus.READY
         if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
@@ -133,13 +133,9 @@ async def discover(session: aiohttp.ClientSession, url: str) -> Discovery:
 
 
 async def fetch_metrics(session: aiohttp.ClientSession, url: str) -> WorkerMetrics:
-    """The worker's metrics; all unknown where it has none or they are no Prometheus text."""
+    """The worker's metrics; all unknown where it has none."""
     body = await fetch(session, url, "/metrics")
-    try:
-        return read_metrics(body.decode("utf-8", "replace")) if body is not None else WorkerMetrics()
-    except ValueError as error:
-        _log.debug("the metrics of %s cannot be read: %s", url, error)
-        return WorkerMetrics()
+    return read_metrics(body.decode("utf-8", "replace")) if body is not None else WorkerMetrics()
 
 
 async def _server_info(session: aiohttp.ClientSession, url: str) -> object:
@@ -151,5 +147,5 @@ def _json(body: bytes | None) -> object:
     """A parsed body; None for none, and for what is no JSON, as a proxy's error page."""
     try:
         return msgspec.json.decode(body) if body is not None else None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None

@@ -101,6 +101,13 @@ class Proxy:
             _log.warning("worker %s failed a request (%s): %s", decision.worker.id, event.kind, event.message)
             if event.kind in _UNREACHED:
                 self.suspect(decision.worker, event.message)
+        elif event.end == "worker-failed":
+            _log.warning(
+                "worker %s died in the middle of its answer to request %s, after %d bytes",
+                decision.worker.id,
+                decision.request.request_id,
+                event.response_bytes,
+            )
 
     async def _refuse(self, arrival: Arrival, refusal: Refusal) -> None:
         answer = refusal_answer(arrival.path, refusal)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmroute._native import Arrival, AttemptFailed, FirstByte, Outcome, Relay
-from warmroute.config import option
+from warmroute.config import LONGEST_S, SHORTEST_S, check_range, option
 from warmroute.errors import AddressInUse, ConfigError
 
 __all__ = ["Arrival", "AttemptFailed", "FirstByte", "Outcome", "RelayCounts", "RelayOptions", "RelayServer"]
@@ -41,7 +41,7 @@ _HANDLER_GRACE_S = 1.0
 class RelayOptions:
     """Limits and times of the relay."""
 
-    threads: int = option(2, "threads that carry the bytes", flag="--relay-threads", env="WARMROUTE_RELAY_THREADS")
+    relay_threads: int = option(2, "threads that carry the bytes")
     max_body_bytes: int = option(64 << 20, "largest request body; a larger one is refused with 413")
     connect_timeout_s: float = option(5.0, "seconds to connect to a worker before the next one is tried")
     first_byte_timeout_s: float = option(600.0, "seconds a worker may take to begin its answer")
@@ -51,6 +51,12 @@ class RelayOptions:
     # Longer than the load balancers that may stand in front keep theirs (AWS 60 s, Google Cloud 600 s): the one who
     # closes last never finds a connection closed under a request.
     client_idle_s: float = option(620.0, "seconds a client's connection may rest between requests")
+
+    def __post_init__(self) -> None:
+        check_range(self, 1, 1024, "relay_threads")
+        check_range(self, 1, 2**40, "max_body_bytes")
+        check_range(self, SHORTEST_S, LONGEST_S, "connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s")
+        check_range(self, SHORTEST_S, LONGEST_S, "pool_idle_s", "head_timeout_s", "client_idle_s")
 
 
 @dataclass(slots=True)
@@ -101,7 +107,7 @@ class RelayServer:
     def __post_init__(self) -> None:
         options = self.options
         self._native = Relay(
-            threads=options.threads,
+            threads=options.relay_threads,
             max_body_bytes=options.max_body_bytes,
             connect_timeout_s=options.connect_timeout_s,
             first_byte_timeout_s=options.first_byte_timeout_s,

@@ -69,8 +69,10 @@ async def running_gateway(
     router = Router(WorkerTable(), PrefixIndex(), POLICIES[config.policy](), observers=[metrics])
     timeout = aiohttp.ClientTimeout(total=config.probe_timeout_s)
     async with contextlib.AsyncExitStack() as stack:
-        # The wall between probes and requests: probes have their own connections, so a full pool delays none.
-        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+        # Probes have connections of their own, and as many as they need: hung workers must not delay others' looks.
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
+        )
         tokens = await stack.enter_async_context(_token_source(config, router))
         fleet = Fleet(router, session, probe_interval_s=config.probe_interval_s, block_size=config.block_size)
         stack.push_async_callback(fleet.close)
