@@ -1,6 +1,8 @@
 """A subscription against a real publisher on loopback."""
 
 import asyncio
+import contextlib
+import socket
 import threading
 from contextlib import suppress
 
@@ -182,10 +184,18 @@ async def test_joining_in_the_middle_of_a_burst_applies_each_batch_once() -> Non
             assert s.subscription.state().complete
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
+
+
 async def test_a_publisher_that_is_not_there_yet_is_waited_for() -> None:
     publisher = Publisher()
-    async with publisher.serve():
-        endpoint, replay_endpoint = publisher.endpoint, publisher.replay_endpoint
+    # Ports of plain sockets: ZeroMQ closes its own in the background, and a late one would still accept.
+    endpoint, replay_endpoint = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
+    publisher.endpoint, publisher.replay_endpoint = endpoint, replay_endpoint
     async with subscribed(publisher) as s:
         await asyncio.sleep(0.1)
         state = s.subscription.state()
