@@ -145,7 +145,7 @@ def _argument(field: "dataclasses.Field[Any]", declared: _Option, kind: Any) -> 
 
 def _help(field: "dataclasses.Field[Any]", declared: _Option) -> str:
     text = declared.help.replace("%", "%%")
-    if field.default in (None, ()) or isinstance(field.default, bool):
+    if field.default in (None, (), "") or isinstance(field.default, bool):
         return text
     return f"{text} (default: {field.default})"
 

@@ -1,10 +1,12 @@
 """Workers come, change and go, and the index follows them."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
+import pytest
 
 from warmroute.block import Tier
 from warmroute.gateway.fleet import Fleet, Member
@@ -99,6 +101,24 @@ async def test_a_worker_that_does_not_tell_its_block_size_gets_the_configured_on
         assert member.worker.block_size == 64
         discovered(member, facts=_FACTS)
         assert member.worker.block_size == 16
+
+
+async def test_a_configured_block_size_that_the_engine_denies_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with one_worker() as (_, _, member):
+        member.worker.spec = dataclasses.replace(member.worker.spec, block_size=64)
+        for _ in range(3):
+            discovered(member, facts=_FACTS)
+        assert caplog.text.count("is configured with blocks of 64 tokens and says 16") == 1
+
+
+async def test_a_publisher_that_never_answers_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with one_worker() as (_, _, member):
+        discovered(member, "tcp://127.0.0.1:1")
+        assert "nobody answers" not in caplog.text
+        member.listening_since -= 60.0
+        for _ in range(3):
+            discovered(member, "tcp://127.0.0.1:1")
+        assert caplog.text.count("nobody answers at tcp://127.0.0.1:1") == 1
 
 
 async def test_an_unreached_worker_is_set_aside_and_looked_at_soon() -> None:

@@ -14,7 +14,7 @@ from warmroute.errors import ConfigError
 from warmroute.gateway.prober import Discovery, Prober
 from warmroute.kv_event import REPLAY_DEADLINE_S, EventSource, Subscription
 from warmroute.router import Router
-from warmroute.worker import Worker, WorkerId, WorkerSpec, WorkerStatus
+from warmroute.worker import Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerStatus
 
 _log = logging.getLogger(__name__)
 
@@ -116,6 +116,7 @@ class Fleet:
         facts = discovery.facts
         if facts.block_size is None and self._block_size is not None:
             facts = dataclasses.replace(facts, block_size=self._block_size)
+        _warn_of_block_size(worker, facts)
         self._router.table.learn(worker, facts)
         self._router.index.add_worker(worker.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
         self._listen(member, _sources(worker.spec) or discovery.sources)
@@ -147,6 +148,17 @@ class Fleet:
         if member is not None and not member.subscriptions:
             # It may have been restarted, and nobody will say so: what it was sent before proves nothing now.
             self._router.index.clear(worker.key)
+
+
+def _warn_of_block_size(worker: Worker, told: WorkerFacts) -> None:
+    given = worker.spec.block_size
+    if given is not None and told.block_size not in (None, given, worker.facts.block_size):
+        _log.warning(
+            "worker %s is configured with blocks of %d tokens and says %d: where it is right, nothing will match",
+            worker.id,
+            given,
+            told.block_size,
+        )
 
 
 def _warn_of_silence(member: Member) -> None:

@@ -52,6 +52,8 @@ def read_config_file(path: Path) -> tuple[dict[str, Any], tuple[WorkerSpec, ...]
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    if isinstance(values.get("worker"), list) and any(isinstance(entry, dict) for entry in values["worker"]):
+        raise ConfigError(f"{path} has [[worker]] tables; write [[workers]] above each ('worker' is a list of URLs)")
     workers = values.pop("workers", [])
     if not isinstance(workers, list):
         raise ConfigError(f"'workers' in {path} must be a list of tables: write [[workers]] above each")
@@ -91,6 +93,8 @@ def _check_endpoint(text: str, what: str) -> None:
 
 def worker_url(text: str, *, where: str) -> str:
     """A worker's base URL, checked and without trailing slash; raises ConfigError with what to write instead."""
+    if "," in text:
+        raise ConfigError(f"'{text}' in {where} is more than one URL; repeat --worker for each")
     # Python's parser passes over line ends and tabs, which the wire would not.
     if any(not "!" <= character <= "~" for character in text):
         raise ConfigError(f"{text!r} in {where} holds a character that no URL has")

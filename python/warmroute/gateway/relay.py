@@ -66,6 +66,7 @@ class RelayCounts:
     arrivals: int = 0
     outcomes: int = 0
     failed_attempts: int = 0
+    cut_off: int = 0  # requests that were not done when the grace of a shutdown ended
     unanswered: int = 0  # handlers that raised or returned without an answer
     callback_errors: int = 0
 
@@ -260,6 +261,7 @@ class RelayServer:
 
     def _ended(self, outcome: Outcome) -> None:
         self.counts.outcomes += 1
+        self.counts.cut_off += outcome.end == "shutdown"
         exchange = self._open.get(outcome.request_id)
         if exchange is not None:
             exchange.outcome = outcome

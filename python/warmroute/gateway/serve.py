@@ -57,7 +57,8 @@ async def serve(
         await stop.wait()
         in_flight = gateway.relay.in_flight()
         _log.info("shutting down; %d requests in flight get %g s to finish", in_flight, config.grace_s)
-    _log.info("done")
+    cut_off = gateway.relay.counts.cut_off
+    _log.log(logging.WARNING if cut_off else logging.INFO, "done; %d requests were cut off", cut_off)
 
 
 @asynccontextmanager
