@@ -46,6 +46,24 @@ async def test_workers_come_and_go(workers: tuple[Running, Running], session: ai
             assert first.url not in await response.text()
 
 
+async def test_what_no_page_can_use_is_answered_and_changes_nothing(session: aiohttp.ClientSession) -> None:
+    async with router([]) as gate:
+        pages = f"{gate.url}/warmroute/workers"
+        bad_url, huge = '{"url": "http://[::1"}', f'{{"url": "http://127.0.0.1:9", "capacity_blocks": {10**30}}}'
+        for body in ("[" * 100_000, bad_url, huge):
+            async with session.post(pages, data=body) as response:
+                assert (response.status, (await response.json())["error"]["code"]) == (400, "invalid_worker")
+        for body in ("[" * 100_000, bad_url):
+            async with session.delete(pages, data=body) as response:
+                assert response.status == 400
+        async with session.post(f"{gate.url}/warmroute/explain", data="[" * 100_000) as response:
+            assert response.status == 503
+        async with session.get(pages) as response:
+            assert (await response.json())["workers"] == []
+        async with session.put(f"{gate.url}/health") as response:
+            assert (response.status, response.headers["allow"]) == (405, "GET")
+
+
 async def test_explain_tells_what_would_happen_and_sends_nothing(
     workers: tuple[Running, Running], session: aiohttp.ClientSession
 ) -> None:

@@ -71,6 +71,15 @@ def test_the_quick_reading_equals_prometheus_clients_own(samples: list[tuple[str
     assert read_metrics(page).requests == expected
 
 
+def test_figures_that_nobody_means_are_left_out() -> None:
+    assert read_metrics("vllm:num_requests_running NaN\n") == WorkerMetrics()
+    assert read_metrics("vllm:num_requests_running 1e999\n") == WorkerMetrics()
+    for digits in (str(2**31), "9" * 30, "9" * 10_000):
+        text = f'vllm:cache_config_info{{block_size="{digits}",num_gpu_blocks="160"}} 1.0\n'
+        assert read_metrics(text) == WorkerMetrics(capacity_blocks=160)
+    assert read_server_info({"page_size": 2**70}, _WORKER) == (WorkerFacts(), ())
+
+
 def test_models_and_adapters() -> None:
     body = {"data": [{"id": "m", "max_model_len": 4096}, {"id": "ad", "parent": "m"}, {"no": "id"}, 7]}
     assert read_models(body) == ({"m": False, "ad": True}, 4096)
@@ -119,6 +128,7 @@ def test_sglang_server_info() -> None:
         ("tcp://[::]:1", "http://[fd00::2]:8000", "tcp://[fd00::2]:1"),
         ("tcp://127.0.0.1:1", "http://h:8000", "tcp://127.0.0.1:1"),
         ("ipc:///tmp/x", "http://h:8000", "ipc:///tmp/x"),
+        ("tcp://[::", "http://h:8000", "tcp://[::"),
     ],
 )
 def test_a_wildcard_host_becomes_the_workers_own(endpoint: str, worker: str, expected: str) -> None:
@@ -134,7 +144,8 @@ _JSON = st.recursive(
 
 @given(_JSON, st.sampled_from(["data", "kv_events", "0"]))
 def test_any_answer_is_read_without_a_fault(inner: Any, key: str) -> None:
-    for body in (inner, {key: inner}, {key: [inner]}, {key: {"endpoint": inner, "endpoint_port_base": inner}}):
+    endpoint = {"endpoint": f"tcp://{inner}", "endpoint_port_base": 5557, "endpoint_host": inner}
+    for body in (inner, {key: inner}, {key: [inner]}, {key: endpoint | {"endpoint_port_base": inner}}, {key: endpoint}):
         read_models(body)
         read_kv_event_sources(body, _WORKER)
         read_server_info(body, _WORKER)

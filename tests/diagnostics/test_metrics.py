@@ -1,0 +1,31 @@
+"""Metrics count what happened, for the workers that there are."""
+
+import random
+
+from warmroute.diagnostics.metrics import RouterMetrics
+from warmroute.policy import POLICIES
+from warmroute.prefix_index import PrefixIndex
+from warmroute.router import Decision, Outcome, Router, RouteRequest
+from warmroute.worker import WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
+
+_URL = "http://h:1"
+_REQUEST = RouteRequest(request_id="r", model=None, token_ids=list(range(32)), prompt_tokens=32)
+
+
+def test_a_request_that_outlives_its_worker_brings_no_series_back() -> None:
+    metrics = RouterMetrics()
+    router = Router(WorkerTable(), PrefixIndex(), POLICIES["warmroute"](), observers=[metrics])
+    worker = router.table.add(WorkerSpec(_URL))
+    router.index.add_worker(worker.key, 100)
+    router.table.learn(worker, WorkerFacts({"m": False}, 16, 100))
+    router.table.set_status(worker, WorkerStatus.READY)
+    first, second = (router.route(_REQUEST, 0.0, random.Random(1)) for _ in range(2))
+    assert isinstance(first, Decision)
+    assert isinstance(second, Decision)
+    ended = Outcome(completed=True, worker_failed=False, ended_at=2.0, first_byte_at=1.0, status=200, cached_tokens=0)
+    router.settle(first, ended)
+    assert _URL in metrics.expose().decode()
+    router.forget(worker)
+    metrics.forget(_URL)
+    router.settle(second, ended)
+    assert _URL not in metrics.expose().decode()
