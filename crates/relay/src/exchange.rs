@@ -110,6 +110,7 @@ impl Exchange {
         *response.status_mut() = answered.response.status();
         *response.version_mut() = Version::HTTP_11;
         *response.extensions_mut() = std::mem::take(answered.response.extensions_mut());
+        header::drop_overruled_length(answered.response.headers_mut());
         header::strip_hop_by_hop(answered.response.headers_mut());
         let mut headers = answered.response.headers().clone();
         header::set(&mut headers, overrides);

@@ -1,6 +1,8 @@
 //! Which headers pass, and which are set.
 
-use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 
 /// Headers to set on a message, replacing those of the same name.
 pub type Overrides = Vec<(HeaderName, HeaderValue)>;
@@ -21,6 +23,13 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
         .collect();
     for name in proxy {
         headers.remove(name);
+    }
+}
+
+/// A length beside a transfer coding is not the body's (RFC 9112, 6.3): kept, it would cut the answer short.
+pub fn drop_overruled_length(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
     }
 }
 

@@ -110,6 +110,20 @@ fn the_answer_passes_with_its_status_headers_and_body() {
 }
 
 #[test]
+fn a_length_beside_a_transfer_coding_does_not_cut_the_answer() {
+    let worker = Worker::answering(
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n",
+    );
+    let owned = Owned::forwarding(options(), &worker);
+    let mut client = owned.client();
+    client.post("/", "");
+    let response = client.read_response();
+    assert_eq!(response.header("content-length"), None);
+    assert_eq!((response.text(), response.complete), ("{\"a\":1}", true));
+    assert_eq!(owned.await_outcome().end, End::Completed);
+}
+
+#[test]
 fn a_compressed_answer_is_not_touched() {
     // Bytes that are no valid gzip, so that whoever decompresses them fails.
     let mut bytes = answer(
