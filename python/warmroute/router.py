@@ -157,13 +157,20 @@ class Router:
         """Choose a worker and book the request's load on it. `tried`: workers that failed it already."""
         verdict = self.explain(request, now, rng, tried=tried)
         if isinstance(verdict, Refusal):
-            for observer in self._observers:
-                observer.refused(request, verdict)
-            return verdict
+            return self._refused(request, verdict)
         decision = self._dispatch(verdict, now)
         for observer in self._observers:
             observer.decided(decision)
         return decision
+
+    def give_up(self, request: RouteRequest, detail: str) -> Refusal:
+        """The refusal of a request that enough workers have failed; counted as those of `route` are."""
+        return self._refused(request, Refusal(RefusalReason.WORKERS_EXHAUSTED, detail))
+
+    def _refused(self, request: RouteRequest, refusal: Refusal) -> Refusal:
+        for observer in self._observers:
+            observer.refused(request, refusal)
+        return refusal
 
     def explain(
         self, request: RouteRequest, now: float, rng: random.Random, *, tried: Collection[WorkerId] = ()

@@ -131,6 +131,18 @@ async def test_an_unreached_worker_is_set_aside_and_looked_at_soon() -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_a_worker_that_broke_off_is_looked_at_soon_and_not_set_aside() -> None:
+    async with one_worker() as (fleet, router, member):
+        router.table.set_status(member.worker, WorkerStatus.READY)
+        looked_at = member.prober.last_look_at
+        fleet.look_at(member.worker)
+        seen = [member.worker.status]
+        while member.prober.last_look_at == looked_at:
+            await asyncio.sleep(0.01)
+        seen.append(member.worker.status)
+        assert seen == [WorkerStatus.READY, WorkerStatus.DOWN], "nobody answers there, which the look tells"
+
+
 async def test_a_replay_is_waited_for_but_not_forever() -> None:
     async with one_worker() as (_, _, member):
         assert not member.catching_up(member.listening_since), "there is nothing to hear"

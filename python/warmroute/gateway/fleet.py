@@ -109,6 +109,12 @@ class Fleet:
             _log.warning("worker %s is set aside: %s", worker.id, reason)
         member.prober.look_soon()
 
+    def look_at(self, worker: Worker) -> None:
+        """A request was broken off by the worker: see soon whether it still lives. Until then it gets what comes."""
+        member = self._members.get(worker.id)
+        if member is not None and member.worker is worker:
+            member.prober.look_soon()
+
     def _discovered(self, worker: Worker, discovery: Discovery) -> None:
         member = self._members.get(worker.id)
         if member is None or member.worker is not worker:

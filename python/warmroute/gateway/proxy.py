@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from warmroute.errors import RefusalReason
 from warmroute.gateway.answers import refusal_answer
 from warmroute.gateway.relay import Arrival, AttemptFailed, FirstByte, RelayServer
 from warmroute.gateway.relay import Outcome as RelayOutcome
@@ -19,12 +18,18 @@ _log = logging.getLogger(__name__)
 
 _REQUEST_ID_HEADER = "x-request-id"
 # Attempts that never came to a worker, so that the worker should be looked at before it gets more.
-_UNREACHED = ("refused", "connect-timeout", "reset")
+_UNREACHED = ("refused", "connect-timeout")
+# The worker was there and closed the connection. It may be about to die; or this request is what it cannot take, and
+# must not cost the others their worker.
+_BROKEN_OFF = "reset"
 
 
 @dataclass(slots=True)
 class Proxy:
-    """Takes requests from the relay to workers. `suspect` is told of a worker that could not be reached."""
+    """Takes requests from the relay to workers.
+
+    `suspect` is told of a worker that could not be reached, `look_at` of one that broke off before it answered.
+    """
 
     router: Router
     relay: RelayServer
@@ -32,6 +37,7 @@ class Proxy:
     rng: random.Random
     max_attempts: int
     suspect: Callable[[Worker, str], None]
+    look_at: Callable[[Worker], None]
     untokenized: int = field(default=0, init=False)
 
     async def handle(self, arrival: Arrival) -> None:
@@ -48,7 +54,8 @@ class Proxy:
                 return
             tried.add(verdict.worker.id)
             if len(tried) >= self.max_attempts:
-                await self._give_up(arrival, ended, len(tried))
+                detail = f"{len(tried)} workers failed this request; the last: {ended.message}"
+                await self._refuse(arrival, self.router.give_up(request, detail))
                 return
 
     async def read(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest:
@@ -101,6 +108,8 @@ class Proxy:
             _log.warning("worker %s failed a request (%s): %s", decision.worker.id, event.kind, event.message)
             if event.kind in _UNREACHED:
                 self.suspect(decision.worker, event.message)
+            elif event.kind == _BROKEN_OFF:
+                self.look_at(decision.worker)
         elif event.end == "worker-failed":
             _log.warning(
                 "worker %s died in the middle of its answer to request %s, after %d bytes",
@@ -112,10 +121,6 @@ class Proxy:
     async def _refuse(self, arrival: Arrival, refusal: Refusal) -> None:
         answer = refusal_answer(arrival.path, refusal)
         await self.relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
-
-    async def _give_up(self, arrival: Arrival, failed: AttemptFailed, attempts: int) -> None:
-        detail = f"{attempts} workers failed this request; the last: {failed.message}"
-        await self._refuse(arrival, Refusal(RefusalReason.WORKERS_EXHAUSTED, detail))
 
 
 def outcome_of(event: AttemptFailed | RelayOutcome) -> Outcome:

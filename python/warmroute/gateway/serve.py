@@ -79,7 +79,9 @@ async def running_gateway(
         stack.push_async_callback(fleet.close)
         metrics.registry.register(StateCollector(router.table, router.index, lambda: event_counts(fleet.members)))
         relay = RelayServer(relay_options)
-        proxy = Proxy(router, relay, tokens, random.Random(config.seed), config.max_attempts, fleet.suspect)
+        proxy = Proxy(
+            router, relay, tokens, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at
+        )
         admin = Admin(config, router, fleet, proxy, metrics, time.monotonic())
         stack.push_async_callback(relay.close, config.grace_s)
         for spec in specs:
