@@ -177,7 +177,7 @@ class Router:
     ) -> Decision | Refusal:
         """As `route`, without booking anything: what would be decided now."""
         self.table.advance(now)
-        workers = eligible(self.table, request.model, tried)
+        workers = eligible(self.table, request.model, tried, now)
         if isinstance(workers, Refusal):
             return workers
         hashes = _block_hashes(request, workers)
@@ -218,6 +218,8 @@ class Router:
         assert decision.booking is not None, "only a dispatched decision is settled"
         assert not decision.booking.released, "a decision is settled once"
         self.table.release(decision.booking)
+        if outcome.worker_failed or outcome.status is not None:
+            self.table.note_answer(decision.worker, _is_failure(outcome), outcome.ended_at)
         if outcome.completed and outcome.output_tokens:
             self._learn(decision, outcome, outcome.output_tokens)
         for observer in self._observers:
@@ -280,19 +282,27 @@ class Router:
 _NOTHING = Overlap()
 
 
-def eligible(table: WorkerTable, model: str | None, tried: Collection[WorkerId]) -> list[Worker] | Refusal:
-    """The workers that may get a request for `model`, or why there is none. A body without a model fits any worker."""
+def eligible(table: WorkerTable, model: str | None, tried: Collection[WorkerId], now: float) -> list[Worker] | Refusal:
+    """The workers that may get a request for `model`, or why there is none. A body without a model fits any worker.
+
+    Workers that have just failed are left out, unless there is nobody else: never are all of them closed.
+    """
     serving = [worker for worker in table if model is None or model in worker.models]
     ready = [worker for worker in serving if worker.status is WorkerStatus.READY]
     untried = [worker for worker in ready if worker.id not in tried]
     if untried:
-        return untried
+        return [worker for worker in untried if worker.avoid_until <= now] or untried
     if ready:
         return Refusal(RefusalReason.WORKERS_EXHAUSTED, f"all {len(ready)} ready workers failed this request")
     if not serving and _all_asked(table):
         known = sorted({name for worker in table for name in worker.models})
         return Refusal(RefusalReason.UNKNOWN_MODEL, f"no worker serves model '{model}'; served: {', '.join(known)}")
     return Refusal(RefusalReason.NO_WORKER_READY, _why_none_ready(model, serving or list(table)))
+
+
+def _is_failure(outcome: Outcome) -> bool:
+    """Whether the worker is broken or too busy; other 4xx are the client's doing."""
+    return outcome.worker_failed or (outcome.status is not None and (outcome.status == 429 or outcome.status >= 500))
 
 
 def _all_asked(table: WorkerTable) -> bool:

@@ -24,6 +24,10 @@ LARGEST_COUNT = 2**31 - 1
 # A figure scraped from a worker says nothing about now once it is this old; probes come each second by default.
 REPORT_MAX_AGE_S = 5.0
 
+# How long a worker that answers with errors is left alone: at first, doubled with each further one after that, at most.
+FIRST_BACKOFF_S = 1.0
+LONGEST_BACKOFF_S = 30.0
+
 
 class WorkerStatus(StrEnum):
     """Whether requests may be sent to a worker."""
@@ -127,6 +131,8 @@ class Worker:
     prefilling: int = 0
     queued_tokens: int = 0
     removed: bool = False
+    failures_in_a_row: int = 0
+    avoid_until: float = 0.0
 
     @property
     def id(self) -> WorkerId:
@@ -203,6 +209,19 @@ class WorkerTable:
         """Take over a scraped report. `own_requests`: the most of ours that were in flight while it was made."""
         foreign = max(0, report.requests - own_requests)
         worker.report = LoadReport(report.requests, report.kv_usage, report.at, foreign)
+
+    def note_answer(self, worker: Worker, failed: bool, now: float) -> None:
+        """A worker answered, or broke off. One that fails is avoided for a while, where others can take its requests.
+
+        It fails at once and so never has load: without this it would look the cheapest and draw everybody's requests.
+        Failures of requests that were under way when the first one came count once.
+        """
+        if not failed:
+            worker.failures_in_a_row, worker.avoid_until = 0, 0.0
+        elif now >= worker.avoid_until:
+            backoff_s = min(FIRST_BACKOFF_S * 2.0**worker.failures_in_a_row, LONGEST_BACKOFF_S)
+            worker.failures_in_a_row += 1
+            worker.avoid_until = now + backoff_s
 
     def book(self, worker: Worker, request_id: str, prefill_tokens: int, prefill_ends_at: float | None) -> Booking:
         """Put a request's load on a worker at dispatch.

@@ -159,6 +159,58 @@ def test_a_load_that_others_put_on_a_worker_counts() -> None:
     assert fleet.workers["A"].load(16.0).requests == 0, "an old report is left out"
 
 
+class TestWorkersThatFail:
+    def failing(self, fleet: Fleet, name: str, now: float, status: int = 503) -> None:
+        """One request that this worker answers with an error."""
+        others = [other for other in fleet.workers if other != name]
+        decision = fleet.route(fleet.request(None), now, tried=others)
+        fleet.router.settle(decision, Outcome(True, False, now, status=status))
+
+    @pytest.mark.parametrize("status", [429, 500, 503])
+    def test_a_worker_that_fails_at_once_does_not_draw_the_traffic(self, status: int) -> None:
+        fleet = Fleet("AB")
+        answered = Counter[str]()
+        open_requests: list[tuple[float, Decision]] = []
+        for i in range(60):
+            now = 0.02 * i
+            while open_requests and open_requests[0][0] <= now:
+                fleet.complete(open_requests.pop(0)[1], now)
+            decision = fleet.route(fleet.request(list(range(1000 * i, 1000 * i + 160))), now)
+            answered[fleet.name_of(decision)] += 1
+            if fleet.name_of(decision) == "A":
+                fleet.router.settle(decision, Outcome(True, False, now, status=status))
+            else:
+                open_requests.append((now + 0.1, decision))
+        assert answered["A"] <= 3, answered
+
+    def test_it_is_tried_again_after_a_while_and_trusted_after_a_success(self) -> None:
+        fleet = Fleet("AB")
+        self.failing(fleet, "A", 0.0)
+        assert {fleet.name_of(fleet.route(fleet.request(None), 0.5)) for _ in range(20)} == {"B"}
+        assert fleet.name_of(fleet.route(fleet.request(None), 1.0)) == "A"
+        self.failing(fleet, "A", 1.0)
+        assert fleet.workers["A"].avoid_until == 3.0, "twice as long"
+        self.failing(fleet, "A", 1.5)
+        assert fleet.workers["A"].avoid_until == 3.0, "what was under way counts once"
+        decision = fleet.route(fleet.request(None), 4.0, tried=["B"])
+        fleet.router.settle(decision, Outcome(True, False, 4.0, status=200))
+        assert (fleet.workers["A"].failures_in_a_row, fleet.workers["A"].avoid_until) == (0, 0.0)
+
+    def test_where_all_fail_none_is_closed(self) -> None:
+        fleet = Fleet("AB")
+        for name in "AB":
+            self.failing(fleet, name, 0.0)
+        assert isinstance(fleet.route(fleet.request(None), 0.1), Decision)
+
+    def test_bad_requests_and_clients_that_leave_are_not_held_against_a_worker(self) -> None:
+        fleet = Fleet("A")
+        for _ in range(10):
+            self.failing(fleet, "A", 0.0, status=400)
+        decision = fleet.route(fleet.request(None))
+        fleet.router.settle(decision, Outcome(False, False, 0.0))
+        assert fleet.workers["A"].failures_in_a_row == 0
+
+
 class TestRefusals:
     def test_no_worker(self) -> None:
         fleet = Fleet("")

@@ -26,6 +26,7 @@ def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
         "requests": load.requests,
         "decoding": load.decoding,
         "queued_tokens": load.queued_tokens,
+        "avoided_for_s": max(0.0, worker.avoid_until - now),
         "kv_usage": None if worker.report is None else worker.report.kv_usage,
         "prefill_tokens_per_s": rates.prefill_tokens_per_s,
         "decode_slope_s": rates.decode_slope_s,
