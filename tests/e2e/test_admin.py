@@ -57,7 +57,7 @@ async def test_what_no_page_can_use_is_answered_and_changes_nothing(session: aio
             async with session.delete(pages, data=body) as response:
                 assert response.status == 400
         async with session.post(f"{gate.url}/warmroute/explain", data="[" * 100_000) as response:
-            assert response.status == 503
+            assert response.status == 400
         async with session.get(pages) as response:
             assert (await response.json())["workers"] == []
         async with session.put(f"{gate.url}/health") as response:
@@ -83,6 +83,35 @@ async def test_explain_tells_what_would_happen_and_sends_nothing(
             assert line["cost"] == pytest.approx(sum(line["terms"].values()))
         async with session.get(f"{gate.url}/warmroute/state") as response:
             assert (await response.json())["requests_in_flight"] == 0
+
+
+async def test_a_body_that_cannot_be_explained_is_refused_with_the_reason(
+    workers: tuple[Running, Running], session: aiohttp.ClientSession
+) -> None:
+    async with router([workers[0].url]) as gate:
+        await until_ready(gate.url, 1)
+        for body, reason in ((b"{not json", "no messages"), (b"", "no messages"), (b'{"messages": "x"}', "messages")):
+            async with session.post(f"{gate.url}/warmroute/explain", data=body) as response:
+                assert response.status == 400, body
+                assert reason in (await response.json())["error"]["message"]
+        async with session.post(f"{gate.url}/warmroute/explain?path=/v1/rerank", data=b"{}") as response:
+            assert response.status == 200
+            assert (await response.json())["because"].startswith("the prompt's tokens are not known")
+
+
+async def test_without_a_tokenizer_a_worker_that_serves_the_model_is_asked(session: aiohttp.ClientSession) -> None:
+    async with (
+        engine("--served-model-name", "one") as first,
+        engine("--served-model-name", "two") as second,
+        router([first.url, second.url], tokenizer=None) as gate,
+    ):
+        await until_ready(gate.url, 2)
+        for model, home in (("one", first.url), ("two", second.url)):
+            body = {"model": model, "messages": [{"role": "user", "content": "word " * 100}], "max_tokens": 2}
+            for _ in range(2):
+                async with session.post(f"{gate.url}/v1/chat/completions", json=body) as response:
+                    assert response.headers["x-warmroute-worker"] == home
+            assert int(response.headers["x-warmroute-cached-tokens"]) > 50, model
 
 
 async def test_models_are_merged_and_other_paths_reach_a_worker(

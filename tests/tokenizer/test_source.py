@@ -157,7 +157,7 @@ async def engine(handler: Handler) -> AsyncIterator[str]:
 @asynccontextmanager
 async def asking_engine(handler: Handler, timeout_s: float = 5) -> AsyncIterator[EngineTokenSource]:
     async with engine(handler) as url, aiohttp.ClientSession() as session:
-        yield EngineTokenSource(session, lambda: url + "/", timeout_s)
+        yield EngineTokenSource(session, lambda _: url + "/", timeout_s)
 
 
 async def tokenize(request: web.Request) -> web.Response:
@@ -205,7 +205,7 @@ async def test_of_a_batch_one_is_asked_for_and_the_rest_is_judged_by_length() ->
 
 async def test_ids_are_not_sent_to_an_engine() -> None:
     async with aiohttp.ClientSession() as session:
-        source = EngineTokenSource(session, lambda: None, 1)
+        source = EngineTokenSource(session, lambda _: None, 1)
         assert await source.tokens(asking(TokenContent((1, 2)))) == TokenIds([1, 2], 2)
         assert await source.tokens(asking(TextContent("x"))) is None
         assert await source.tokens(Prompt(Endpoint.OTHER)) is None
@@ -255,6 +255,6 @@ async def test_an_engine_that_is_not_there_is_none_and_counted() -> None:
     async with engine(tokenize) as url:
         pass
     async with aiohttp.ClientSession() as session:
-        source = EngineTokenSource(session, lambda: url, 1)
+        source = EngineTokenSource(session, lambda _: url, 1)
         assert await source.tokens(asking(TextContent("x"))) is None
         assert source.failures == 1

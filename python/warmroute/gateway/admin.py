@@ -30,7 +30,7 @@ from warmroute.gateway.fleet_report import member_report
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
-from warmroute.openai_api import Endpoint, endpoint_of
+from warmroute.openai_api import Endpoint, endpoint_of, parse_prompt
 from warmroute.router import Refusal, Router
 from warmroute.worker import WorkerId, WorkerStatus
 
@@ -134,7 +134,13 @@ class Admin:
         return json_answer({"worker": url, "removed": True})
 
     async def _explain(self, arrival: Arrival) -> Answer:
-        request = await self.proxy.read(arrival, _asked_endpoint(arrival))
+        endpoint = _asked_endpoint(arrival)
+        problem = parse_prompt(endpoint, arrival.body).problem
+        if endpoint is Endpoint.OTHER and "path=" not in arrival.query:
+            problem = "the body has no messages, prompt or input; name another endpoint with ?path=/v1/..."
+        if problem is not None:
+            return error_answer(arrival.path, 400, "nothing_to_explain", problem)
+        request = await self.proxy.read(arrival, endpoint)
         # Of its own, so that asking does not change what the next request gets.
         rng = random.Random(self.config.seed)
         verdict = self.router.explain(request, time.monotonic(), rng)

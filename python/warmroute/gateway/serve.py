@@ -23,9 +23,9 @@ from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
-from warmroute.router import Router
+from warmroute.router import Refusal, Router, eligible
 from warmroute.tokenizer import EngineTokenSource, LocalTokenizer, LocalTokenSource, TokenSource
-from warmroute.worker import WorkerSpec, WorkerStatus, WorkerTable
+from warmroute.worker import WorkerSpec, WorkerTable
 
 _log = logging.getLogger(__name__)
 
@@ -112,12 +112,12 @@ async def _token_source(config: ServeConfig, router: Router) -> AsyncIterator[To
             yield LocalTokenSource(tokenizer, executor)
         return
 
-    def ready_url() -> str | None:
-        ready = (worker.spec.url for worker in router.table if worker.status is WorkerStatus.READY)
-        return next(ready, None)
+    def least_loaded(model: str | None) -> str | None:
+        workers = eligible(router.table, model, (), time.monotonic())
+        return None if isinstance(workers, Refusal) else min(workers, key=lambda worker: worker.requests).spec.url
 
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=config.tokenize_timeout_s)) as session:
-        yield EngineTokenSource(session, ready_url, config.tokenize_timeout_s)
+        yield EngineTokenSource(session, least_loaded, config.tokenize_timeout_s)
 
 
 async def _expire(index: PrefixIndex) -> None:

@@ -21,6 +21,9 @@ _LONGEST_TEXT = 16_000_000
 _CHARACTERS_PER_TOOL = 500
 
 
+PickUrl = Callable[[str | None], str | None]
+
+
 class TokenSource(Protocol):
     """Tells the tokens of a prompt."""
 
@@ -75,8 +78,8 @@ class LocalTokenSource:
 class EngineTokenSource:
     """The engine's own `POST /tokenize` (vLLM's), for models whose tokenizer is not at hand. `failures` as above."""
 
-    def __init__(self, session: aiohttp.ClientSession, pick_url: Callable[[], str | None], timeout_s: float) -> None:
-        """`pick_url` gives the base address of an engine that serves the model, or None while there is none."""
+    def __init__(self, session: aiohttp.ClientSession, pick_url: PickUrl, timeout_s: float) -> None:
+        """`pick_url` gives the base address of an engine that serves a model (None: any), or None if there is none."""
         self._session = session
         self._pick_url = pick_url
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
@@ -87,7 +90,7 @@ class EngineTokenSource:
         if not prompt.contents:
             return None
         given = given_ids(prompt.contents)
-        url = self._pick_url() if given is None else None
+        url = self._pick_url(prompt.model) if given is None else None
         if url is None:
             return given
         try:
