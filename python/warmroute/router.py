@@ -1,7 +1,7 @@
 """The router: `route` decides, `settle` learns. No clock, no socket, no await.
 
 On one event loop the view of the workers, the choice and the booking are one step, so no two requests decide on the
-same picture. The simulator calls the very same functions.
+same picture. Nothing here depends on real time: it can be driven by any clock.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """An iteration-level model of an LLM engine: batching, paged KV blocks, prefix cache, step time.
 
-It has no clock, no socket and no thread: time goes in as an argument and comes out as a duration, so that an emulated
-server (real time) and a simulator (virtual time) run the same code.
+It has no clock, no socket and no thread: time goes in as an argument and comes out as a duration, so that it can be
+run in real time, as the emulated server does, or in virtual time.
 
     model.submit(request, now)
     step = model.step(now)            # what the engine computes next, and how long that takes

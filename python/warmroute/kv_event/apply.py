@@ -1,4 +1,4 @@
-"""Events -> the prefix index, in the order in which the engine said them. Used by the live router and the simulator."""
+"""Events -> the prefix index, in the order in which the engine said them.."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
