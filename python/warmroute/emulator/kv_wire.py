@@ -19,7 +19,7 @@ _RANK = 0
 ExtraKeys = list[tuple[str, ...] | None]
 
 
-class _MapStored(msgspec.Struct, tag="BlockStored", omit_defaults=True, gc=False):
+class _Stored(msgspec.Struct, gc=False):
     block_hashes: list[int]
     parent_block_hash: int | None
     token_ids: list[int]
@@ -33,37 +33,37 @@ class _MapStored(msgspec.Struct, tag="BlockStored", omit_defaults=True, gc=False
     kv_cache_spec_sliding_window: int | None = None
 
 
-class _MapRemoved(msgspec.Struct, tag="BlockRemoved", omit_defaults=True, gc=False):
+class _Removed(msgspec.Struct, gc=False):
     block_hashes: list[int]
     medium: str | None
     group_idx: int | None = None
 
 
-class _MapCleared(msgspec.Struct, tag="AllBlocksCleared", gc=False):
+class _Cleared(msgspec.Struct, gc=False):
     pass
 
 
-class _ArrayStored(msgspec.Struct, tag="BlockStored", array_like=True, gc=False):
-    block_hashes: list[int]
-    parent_block_hash: int | None
-    token_ids: list[int]
-    block_size: int
-    lora_id: int | None
-    medium: str | None
-    lora_name: str | None
-    extra_keys: ExtraKeys | None = None
-    group_idx: int | None = None
-    kv_cache_spec_kind: str | None = None
-    kv_cache_spec_sliding_window: int | None = None
+class _MapStored(_Stored, tag="BlockStored", omit_defaults=True, gc=False):
+    pass
 
 
-class _ArrayRemoved(msgspec.Struct, tag="BlockRemoved", array_like=True, gc=False):
-    block_hashes: list[int]
-    medium: str | None
-    group_idx: int | None = None
+class _MapRemoved(_Removed, tag="BlockRemoved", omit_defaults=True, gc=False):
+    pass
 
 
-class _ArrayCleared(msgspec.Struct, tag="AllBlocksCleared", array_like=True, gc=False):
+class _MapCleared(_Cleared, tag="AllBlocksCleared", gc=False):
+    pass
+
+
+class _ArrayStored(_Stored, tag="BlockStored", array_like=True, gc=False):
+    pass
+
+
+class _ArrayRemoved(_Removed, tag="BlockRemoved", array_like=True, gc=False):
+    pass
+
+
+class _ArrayCleared(_Cleared, tag="AllBlocksCleared", array_like=True, gc=False):
     pass
 
 

@@ -24,7 +24,7 @@ from warmroute._native import __version__
 from warmroute.diagnostics.explain import explain
 from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.errors import ConfigError, RefusalReason
-from warmroute.gateway.answers import JSON_TYPE, Answer, error_answer, json_answer
+from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import member_report
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
@@ -144,9 +144,7 @@ class Admin:
         # Of its own, so that asking does not change what the next request gets.
         rng = random.Random(self.config.seed)
         verdict = self.router.explain(request, time.monotonic(), rng)
-        status = 200
-        if isinstance(verdict, Refusal):
-            status = 404 if verdict.reason is RefusalReason.UNKNOWN_MODEL else 503
+        status = REFUSAL_STATUS[verdict.reason] if isinstance(verdict, Refusal) else 200
         return json_answer(explain(verdict), status)
 
     async def _state(self, arrival: Arrival) -> Answer:
@@ -160,7 +158,7 @@ class Admin:
                 "requests_in_flight": sum(worker.requests for worker in table),
                 "untokenized_requests": self.proxy.untokenized,
                 "policy_failures": self.router.policy_failures,
-                "index": {"blocks": self.router.index.size(), **self.router.index.stats()},
+                "index": self.router.index.stats(),
             }
         )
 

@@ -13,7 +13,7 @@ from warmroute.router import Refusal
 JSON_TYPE = ("content-type", "application/json")
 RETRY_AFTER_S = 1
 
-_REFUSAL_STATUS = {
+REFUSAL_STATUS = {
     RefusalReason.NO_WORKER_READY: 503,
     RefusalReason.UNKNOWN_MODEL: 404,
     RefusalReason.WORKERS_EXHAUSTED: 502,
@@ -44,7 +44,7 @@ def error_answer(path: str, status: int, code: str, message: str) -> Answer:
 
 def refusal_answer(path: str, refusal: Refusal) -> Answer:
     """A refusal as status, JSON error and `x-warmroute-refused`; with Retry-After where waiting may help."""
-    status = _REFUSAL_STATUS[refusal.reason]
+    status = REFUSAL_STATUS[refusal.reason]
     answer = error_answer(path, status, refusal.reason.value.replace("-", "_"), refusal.detail)
     headers = [JSON_TYPE, ("x-warmroute-refused", refusal.reason.value)]
     if status == 503:

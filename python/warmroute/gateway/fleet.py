@@ -33,6 +33,11 @@ class Member:
     warned: bool = False
     listening_since: float = 0.0
 
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Everything that has to be ended when the worker goes."""
+        return [self.task, *(task for _, task in self.subscriptions.values())]
+
     def catching_up(self, now: float) -> bool:
         """Whether the replay of what its engine holds is still under way; a publisher gets a while, not forever."""
         if now - self.listening_since > REPLAY_DEADLINE_S:
@@ -90,20 +95,18 @@ class Fleet:
         if member is None:
             return False
         self._router.forget(member.worker)
-        await _end([member.task, *(task for _, task in member.subscriptions.values())])
+        await _end(member.tasks)
         return True
 
     async def close(self) -> None:
         """End every task."""
         members, self._members = list(self._members.values()), {}
-        await _end(
-            [task for member in members for task in (member.task, *(task for _, task in member.subscriptions.values()))]
-        )
+        await _end([task for member in members for task in member.tasks])
 
     def suspect(self, worker: Worker, reason: str) -> None:
         """A request could not reach the worker: send nothing more there until a look says that it is well."""
-        member = self._members.get(worker.id)
-        if member is None or member.worker is not worker:
+        member = self._member_of(worker)
+        if member is None:
             return
         if self._router.table.set_status(worker, WorkerStatus.DOWN, reason):
             _log.warning("worker %s is set aside: %s", worker.id, reason)
@@ -111,13 +114,18 @@ class Fleet:
 
     def look_at(self, worker: Worker) -> None:
         """A request was broken off by the worker: see soon whether it still lives. Until then it gets what comes."""
-        member = self._members.get(worker.id)
-        if member is not None and member.worker is worker:
+        member = self._member_of(worker)
+        if member is not None:
             member.prober.look_soon()
 
-    def _discovered(self, worker: Worker, discovery: Discovery) -> None:
+    def _member_of(self, worker: Worker) -> Member | None:
+        """The member of this very registration; None when it is gone, even if another has its address now."""
         member = self._members.get(worker.id)
-        if member is None or member.worker is not worker:
+        return member if member is not None and member.worker is worker else None
+
+    def _discovered(self, worker: Worker, discovery: Discovery) -> None:
+        member = self._member_of(worker)
+        if member is None:
             return
         facts = discovery.facts
         if facts.block_size is None and self._block_size is not None:
@@ -150,7 +158,7 @@ class Fleet:
         _warn_of_silence(member)
 
     def _came_up(self, worker: Worker) -> None:
-        member = self._members.get(worker.id)
+        member = self._member_of(worker)
         if member is not None and not member.subscriptions:
             # It may have been restarted, and nobody will say so: what it was sent before proves nothing now.
             self._router.index.clear(worker.key)

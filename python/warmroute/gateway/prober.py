@@ -89,22 +89,23 @@ class Prober:
         if await fetch(self.session, self.worker.spec.url, "/health") is None:
             raise WorkerUnreachable("/health does not exist there; give the engine's base URL, without /v1")
         self._misses = 0
+        metrics = await self._take_load()
         coming_up = self.worker.status is not WorkerStatus.READY
         if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
-            self.discovered(self.worker, await discover(self.session, self.worker.spec.url))
+            self.discovered(self.worker, await discover(self.session, self.worker.spec.url, metrics))
         self._looks += 1
-        await self._take_load()
         if self.table.set_status(self.worker, WorkerStatus.READY):
             _log.info("worker %s is ready", self.worker.id)
             self.came_up(self.worker)
 
-    async def _take_load(self) -> None:
+    async def _take_load(self) -> WorkerMetrics:
         before = self.worker.requests
         metrics = await fetch_metrics(self.session, self.worker.spec.url)
         if metrics.requests is not None:
             own = max(before, self.worker.requests)
             report = LoadReport(metrics.requests, metrics.kv_usage, time.monotonic())
             self.table.take_report(self.worker, report, own)
+        return metrics
 
     def _missed(self, error: WorkerUnreachable) -> None:
         self._misses += 1
@@ -116,10 +117,9 @@ class Prober:
             _log.warning("worker %s is down: %s; it is asked again every %g s", self.worker.id, error, self.interval_s)
 
 
-async def discover(session: aiohttp.ClientSession, url: str) -> Discovery:
-    """Ask a worker what it is. Raises WorkerUnreachable."""
+async def discover(session: aiohttp.ClientSession, url: str, metrics: WorkerMetrics) -> Discovery:
+    """Ask a worker, whose metrics have been read, what it is. Raises WorkerUnreachable."""
     models, max_model_len = read_models(_json(await fetch(session, url, "/v1/models")))
-    metrics = await fetch_metrics(session, url)
     sources = read_kv_event_sources(_json(await fetch(session, url, "/kv_event_sources")), url)
     facts = WorkerFacts(models, metrics.block_size, metrics.capacity_blocks, max_model_len)
     if not sources:
