@@ -7,6 +7,7 @@ import pytest
 from kv_event.recording import RecordingIndex
 from kv_event.wire_format import cleared, encode, removed, stored
 from warmroute.block import EngineHash, Namespace, Tier, hash_blocks
+from warmroute.errors import UndecodableFrame
 from warmroute.kv_event import (
     AllBlocksCleared,
     ApplyReport,
@@ -18,6 +19,7 @@ from warmroute.kv_event import (
     apply_batch,
     decode_batch,
 )
+from warmroute.kv_event.apply import EventApplier
 from warmroute.prefix_index import PrefixIndex
 
 BASE = Namespace()
@@ -65,7 +67,7 @@ def test_events_reach_the_index_in_their_order() -> None:
         ("store", 7, Tier.DEVICE, None, [5], [1, 2], Namespace("a", "s"), None),
         ("remove", 7, Tier.DISK, [5]),
     ]
-    assert report == ApplyReport(stored=3, removed=3, cleared=1, rejected=2)
+    assert report == ApplyReport(stored=3, removed=3, cleared=1, rejected=2, rejections=["unreadable"] * 2)
 
 
 def test_a_store_is_a_chain(index: PrefixIndex) -> None:
@@ -249,3 +251,25 @@ def test_a_forgotten_worker_is_not_brought_back(index: PrefixIndex) -> None:
     report = apply_batch(index, 1, decode_batch(encode([stored([2], [3, 4]), removed([1]), cleared()], 1.0, 0)))
     assert (report.stored, report.removed) == (0, 0)
     assert (index.size(), index.workers()) == (0, [2])
+
+
+def test_an_applier_takes_bytes_and_remembers_groups_until_it_is_reset(index: PrefixIndex) -> None:
+    applier = EventApplier(index, 1)
+    window = stored([1], [1, 2], kv_cache_spec_kind="sliding_window", group_idx=1)
+    assert applier.apply(encode([stored([1], [1, 2]), window], 1.0, 0)).unindexed == 1
+    assert applier.apply(encode([removed([1], group_idx=1)], 1.0, 0)).removed == 0
+    assert blocks_on(index, [1, 2]) == {1: 1}
+    applier.reset()
+    assert applier.apply(encode([removed([1], group_idx=1)], 1.0, 0)).removed == 1
+    with pytest.raises(UndecodableFrame, match="not a batch of KV events"):
+        applier.apply(b"\xc1")
+
+
+def test_an_applier_goes_on_after_what_is_no_batch(index: PrefixIndex) -> None:
+    payloads = [encode([stored([1], [1, 2])], 1.0, 0), b"\xc1", encode([stored([2], [3, 4], 1), 7], 1.0, 0)]
+    first, second, third = EventApplier(index, 1).apply_many(payloads)
+    assert first == ApplyReport(stored=1)
+    assert isinstance(second, str)
+    assert isinstance(third, ApplyReport)
+    assert (third.stored, third.rejected, len(third.rejections)) == (1, 1, 1)
+    assert blocks_on(index, [1, 2, 3, 4]) == {1: 2}
