@@ -17,7 +17,17 @@ from warmroute.errors import RefusalReason
 from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
 from warmroute.policy.least_loaded import LeastLoadedPolicy
 from warmroute.prefix_index import PrefixIndex
-from warmroute.worker import Booking, Worker, WorkerId, WorkerKey, WorkerStatus, WorkerTable
+from warmroute.worker import (
+    Booking,
+    Lane,
+    LaneKey,
+    Worker,
+    WorkerFacts,
+    WorkerId,
+    WorkerSpec,
+    WorkerStatus,
+    WorkerTable,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +36,8 @@ DEFAULT_BLOCK_SIZE = 16
 PREDICTION_SLACK_S = 5.0
 # Where no events will come, predictions are all there is: they go when the worker's capacity is used up.
 UNCONFIRMED_LIFETIME_S = 3600.0
+# Predicted blocks kept for a lane whose worker does not tell its capacity: 1.6 M tokens in blocks of 16.
+_UNKNOWN_CAPACITY_BLOCKS = 100_000
 # Workers that a refusal names; a fleet of hundreds would fill pages.
 _WORKERS_TOLD = 3
 
@@ -61,10 +73,11 @@ class WorkerCost:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which worker, and why: the cost of each candidate split in its terms."""
+    """Which worker and which of its lanes, and why: the cost of each candidate split in its terms."""
 
     request: RouteRequest
     worker: Worker
+    lane: Lane
     policy: str
     unit: str
     cached_tokens: int
@@ -136,20 +149,57 @@ class Router:
         self.policy = policy
         self.calibration = calibration or Calibration()
         self._observers = tuple(observers)
-        self._confirmed_by_events: set[WorkerKey] = set()
+        self._confirmed_by_events: set[LaneKey] = set()
         self._dispatched = 0
         self.policy_failures = 0
 
-    def expect_events(self, worker: Worker, expected: bool) -> None:
-        """Say whether the worker's KV events are heard: then predictions only bridge the time until they come."""
-        (self._confirmed_by_events.add if expected else self._confirmed_by_events.discard)(worker.key)
+    def add_worker(self, spec: WorkerSpec) -> Worker:
+        """Take in a worker, with one lane that holds nothing; its id must be free."""
+        worker = self.table.add(spec)
+        self._admit(worker, worker.lanes)
+        return worker
+
+    def learn(self, worker: Worker, facts: WorkerFacts) -> None:
+        """Take over what the worker said of itself."""
+        self.table.learn(worker, facts)
+        self._admit(worker, worker.lanes)
+
+    def set_ranks(self, worker: Worker, ranks: Sequence[int | None]) -> tuple[Lane, ...]:
+        """Give the worker one lane for each rank; ranks that stay keep what they hold, the others are forgotten."""
+        before = worker.lanes
+        lanes = self.table.set_ranks(worker, ranks)
+        for lane in before:
+            if lane not in lanes:
+                self._forget_lane(lane)
+        self._admit(worker, lanes)
+        return lanes
+
+    def expect_events(self, lane: Lane, expected: bool) -> None:
+        """Say whether the lane's KV events are heard: then predictions only bridge the time until they come."""
+        (self._confirmed_by_events.add if expected else self._confirmed_by_events.discard)(lane.key)
+
+    def came_up(self, worker: Worker) -> None:
+        """The worker was away. It may have been restarted, and without events nobody will say so: what its lanes
+        without events were sent before proves nothing now. What events confirm is kept.
+        """
+        for lane in worker.lanes:
+            if lane.key not in self._confirmed_by_events:
+                self.index.clear(lane.key)
 
     def forget(self, worker: Worker) -> None:
         """Drop everything known of a worker that is gone."""
         self.table.remove(worker.id)
-        self.index.forget(worker.key)
         self.calibration.forget(worker.key)
-        self._confirmed_by_events.discard(worker.key)
+        for lane in worker.lanes:
+            self._forget_lane(lane)
+
+    def _admit(self, worker: Worker, lanes: Sequence[Lane]) -> None:
+        for lane in lanes:
+            self.index.add_worker(lane.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
+
+    def _forget_lane(self, lane: Lane) -> None:
+        self.index.forget(lane.key)
+        self._confirmed_by_events.discard(lane.key)
 
     def route(
         self, request: RouteRequest, now: float, rng: random.Random, *, tried: Collection[WorkerId] = ()
@@ -190,6 +240,7 @@ class Router:
         return Decision(
             request=request,
             worker=chosen.worker,
+            lane=chosen.lane,
             policy=policy.name,
             unit=policy.unit,
             cached_tokens=chosen.cached_tokens,
@@ -238,9 +289,10 @@ class Router:
         return [
             Candidate(
                 worker,
+                worker.lanes[0],
                 worker.load(now),
                 self.calibration.rates(worker.key),
-                overlaps.get(_block_size(worker), {}).get(worker.key, _NOTHING),
+                overlaps.get(_block_size(worker), {}).get(worker.lanes[0].key, _NOTHING),
                 _block_size(worker),
                 request.prompt_tokens,
             )
@@ -266,7 +318,8 @@ class Router:
         uncached = max(0, request.prompt_tokens - decision.cached_tokens)
         rate = self.calibration.rates(worker.key).prefill_tokens_per_s
         prefill_ends_at = now + decision.tokens_ahead / rate
-        booking = self.table.book(worker, request.request_id, uncached, None if request.stream else prefill_ends_at)
+        ends_at = None if request.stream else prefill_ends_at
+        booking = self.table.book(worker, request.request_id, uncached, ends_at, decision.lane)
         self._predict(decision, prefill_ends_at)
         return dataclasses.replace(decision, booking=booking)
 
@@ -274,9 +327,9 @@ class Router:
         """Enter what the worker will hold once it has prefilled this, so that a twin is not sent elsewhere."""
         if not decision.block_hashes:
             return
-        confirmed = decision.worker.key in self._confirmed_by_events
+        confirmed = decision.lane.key in self._confirmed_by_events
         lifetime = PREDICTION_SLACK_S if confirmed else UNCONFIRMED_LIFETIME_S
-        self.index.predict(decision.worker.key, decision.block_hashes, prefill_ends_at + lifetime)
+        self.index.predict(decision.lane.key, decision.block_hashes, prefill_ends_at + lifetime)
 
 
 _NOTHING = Overlap()

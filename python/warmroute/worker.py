@@ -1,11 +1,14 @@
-"""Workers: what is known of each, and the load that the router itself has put on it.
+"""Workers and their lanes: what is known of each, and the load that the router itself has put on it.
+
+A lane is one KV cache of a worker: one data-parallel rank, with an event sequence of its own. Every worker has at least
+one. The prefix index knows lanes only; its `worker` is a lane's key.
 
 The table is the only owner of load. What is booked at dispatch is released exactly once, whatever becomes of the
 request; `check_integrity` compares the counters with the open bookings.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
@@ -17,6 +20,9 @@ WorkerId = NewType("WorkerId", str)
 
 WorkerKey = NewType("WorkerKey", int)
 """One registration of a worker; never used again, so a reused address starts with nothing."""
+
+LaneKey = NewType("LaneKey", int)
+"""A lane in the prefix index; never used twice, so nothing that was said of a lane is ever credited to another."""
 
 # Above it no block size and no number of blocks is meant: what is beyond is a mistake, and overflows the index.
 LARGEST_COUNT = 2**31 - 1
@@ -39,7 +45,10 @@ class WorkerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a person says of a worker; None means: ask the worker."""
+    """What a person says of a worker; None means: ask the worker.
+
+    `kv_ranks`: its data-parallel ranks; rank r publishes on the ports of `kv_events` and `kv_replay` plus r.
+    """
 
     url: str
     model: str | None = None
@@ -48,6 +57,7 @@ class WorkerSpec:
     kv_events: str | None = None
     kv_replay: str | None = None
     kv_topic: str = ""
+    kv_ranks: int | None = None
 
     @property
     def id(self) -> WorkerId:
@@ -106,11 +116,26 @@ class Load:
     queued_tokens: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One KV cache of a worker and the load on it; `rank` is None where the worker has told of no ranks.
+
+    Only `WorkerTable` writes to it.
+    """
+
+    key: LaneKey
+    rank: int | None = None
+    requests: int = 0
+    prefilling: int = 0
+    queued_tokens: int = 0
+
+
 @dataclass(slots=True)
 class Booking:
-    """One request's share of a worker's load, from dispatch to release."""
+    """One request's share of the load on a worker and its lane, from dispatch to release."""
 
     worker: "Worker"
+    lane: Lane
     request_id: str
     prefill_tokens: int
     prefilling: bool = True
@@ -123,6 +148,7 @@ class Worker:
 
     key: WorkerKey
     spec: WorkerSpec
+    lanes: tuple[Lane, ...]
     facts: WorkerFacts = field(default_factory=WorkerFacts)
     status: WorkerStatus = WorkerStatus.STARTING
     status_reason: str = "not asked yet"
@@ -153,19 +179,31 @@ class Worker:
         return {self.spec.model: False}
 
     def load(self, now: float) -> Load:
-        """The load to decide with at `now`; an old report is left out."""
-        foreign = 0
-        if self.report is not None and now - self.report.at <= REPORT_MAX_AGE_S:
-            foreign = self.report.foreign_requests
-        return Load(self.requests + foreign, self.requests - self.prefilling, self.queued_tokens)
+        """The load on the whole worker at `now`; an old report is left out."""
+        return Load(self.requests + self._foreign(now), self.requests - self.prefilling, self.queued_tokens)
+
+    def lane_load(self, lane: Lane, now: float) -> Load:
+        """The load that a request on this lane meets at `now`; others' requests are taken as spread evenly."""
+        foreign = self._foreign(now) // len(self.lanes)
+        return Load(lane.requests + foreign, lane.requests - lane.prefilling, lane.queued_tokens)
+
+    def lane_of(self, rank: int | None) -> Lane | None:
+        """The lane of this rank, or None."""
+        return next((lane for lane in self.lanes if lane.rank == rank), None)
+
+    def _foreign(self, now: float) -> int:
+        if self.report is None or now - self.report.at > REPORT_MAX_AGE_S:
+            return 0
+        return self.report.foreign_requests
 
 
 class WorkerTable:
-    """All workers, in the order of their registration, and the load booked on each."""
+    """All workers, in the order of their registration, and the load booked on each of their lanes."""
 
     def __init__(self) -> None:
         self._workers: dict[WorkerId, Worker] = {}
         self._next_key = 0
+        self._next_lane_key = 0
         self._bookings: dict[int, Booking] = {}
         self._prefill_ends: list[tuple[float, int, Booking]] = []
         self._bookings_made = 0
@@ -181,9 +219,9 @@ class WorkerTable:
         return self._workers.get(worker_id)
 
     def add(self, spec: WorkerSpec) -> Worker:
-        """Register a worker under a key never used before; the id must be free."""
+        """Register a worker with one lane, under keys never used before; the id must be free."""
         assert spec.id not in self._workers, f"worker {spec.id} is registered already"
-        worker = Worker(WorkerKey(self._next_key), spec)
+        worker = Worker(WorkerKey(self._next_key), spec, (self._new_lane(None),))
         self._next_key += 1
         self._workers[spec.id] = worker
         return worker
@@ -194,6 +232,21 @@ class WorkerTable:
         if worker is not None:
             worker.removed = True
         return worker
+
+    def set_ranks(self, worker: Worker, ranks: Sequence[int | None]) -> tuple[Lane, ...]:
+        """Give the worker one lane for each rank, in this order; the lanes of ranks that stay are kept as they are.
+
+        Bookings on a lane that goes are still released by their owners.
+        """
+        assert ranks, "a worker has at least one lane"
+        assert len(set(ranks)) == len(ranks), f"a rank is given twice: {ranks}"
+        worker.lanes = tuple(worker.lane_of(rank) or self._new_lane(rank) for rank in ranks)
+        return worker.lanes
+
+    def _new_lane(self, rank: int | None) -> Lane:
+        lane = Lane(LaneKey(self._next_lane_key), rank)
+        self._next_lane_key += 1
+        return lane
 
     def learn(self, worker: Worker, facts: WorkerFacts) -> None:
         """Take over what the worker said of itself."""
@@ -223,16 +276,24 @@ class WorkerTable:
             worker.failures_in_a_row += 1
             worker.avoid_until = now + backoff_s
 
-    def book(self, worker: Worker, request_id: str, prefill_tokens: int, prefill_ends_at: float | None) -> Booking:
-        """Put a request's load on a worker at dispatch.
+    def book(
+        self,
+        worker: Worker,
+        request_id: str,
+        prefill_tokens: int,
+        prefill_ends_at: float | None,
+        lane: Lane | None = None,
+    ) -> Booking:
+        """Put a request's load on a lane of a worker at dispatch; without `lane` on its first one.
 
         `prefill_ends_at` is the expected end of its prefill, for a request whose first byte comes with its last and
         so tells nothing of it; None for a stream, whose first byte does.
         """
-        booking = Booking(worker, request_id, prefill_tokens)
-        worker.requests += 1
-        worker.prefilling += 1
-        worker.queued_tokens += prefill_tokens
+        booking = Booking(worker, lane or worker.lanes[0], request_id, prefill_tokens)
+        for loaded in (worker, booking.lane):
+            loaded.requests += 1
+            loaded.prefilling += 1
+            loaded.queued_tokens += prefill_tokens
         self._bookings_made += 1
         self._bookings[id(booking)] = booking
         if prefill_ends_at is not None:
@@ -248,8 +309,9 @@ class WorkerTable:
         """The request has its first byte: it no longer waits, it decodes. Safe to call twice."""
         if booking.prefilling and not booking.released:
             booking.prefilling = False
-            booking.worker.prefilling -= 1
-            booking.worker.queued_tokens -= booking.prefill_tokens
+            for loaded in (booking.worker, booking.lane):
+                loaded.prefilling -= 1
+                loaded.queued_tokens -= booking.prefill_tokens
 
     def release(self, booking: Booking) -> None:
         """Take the request's load off its worker. Safe to call twice."""
@@ -258,18 +320,21 @@ class WorkerTable:
         self.end_prefill(booking)
         booking.released = True
         booking.worker.requests -= 1
+        booking.lane.requests -= 1
         del self._bookings[id(booking)]
 
     def check_integrity(self) -> None:
-        """Assert that every worker's counters equal the sum over its open bookings."""
+        """Assert that the counters of every worker and lane equal the sum over its open bookings."""
         for worker in self:
-            open_here = [booking for booking in self._bookings.values() if booking.worker is worker]
-            waiting = [booking for booking in open_here if booking.prefilling]
-            assert worker.requests == len(open_here), (
-                f"{worker.id}: {worker.requests} requests, {len(open_here)} booked"
-            )
-            assert worker.prefilling == len(waiting), (
-                f"{worker.id}: {worker.prefilling} prefilling, {len(waiting)} booked"
-            )
-            queued = sum(booking.prefill_tokens for booking in waiting)
-            assert worker.queued_tokens == queued, f"{worker.id}: {worker.queued_tokens} tokens queued, {queued} booked"
+            _check_load(worker.id, worker, [each for each in self._bookings.values() if each.worker is worker])
+            for lane in worker.lanes:
+                name = f"{worker.id} rank {lane.rank}"
+                _check_load(name, lane, [each for each in self._bookings.values() if each.lane is lane])
+
+
+def _check_load(name: str, loaded: Worker | Lane, booked: Sequence[Booking]) -> None:
+    waiting = [booking for booking in booked if booking.prefilling]
+    queued = sum(booking.prefill_tokens for booking in waiting)
+    assert loaded.requests == len(booked), f"{name}: {loaded.requests} requests, {len(booked)} booked"
+    assert loaded.prefilling == len(waiting), f"{name}: {loaded.prefilling} prefilling, {len(waiting)} booked"
+    assert loaded.queued_tokens == queued, f"{name}: {loaded.queued_tokens} tokens queued, {queued} booked"

@@ -15,9 +15,8 @@ _REQUEST = RouteRequest(request_id="r", model=None, token_ids=list(range(32)), p
 def test_a_request_that_outlives_its_worker_brings_no_series_back() -> None:
     metrics = RouterMetrics()
     router = Router(WorkerTable(), PrefixIndex(), POLICIES["warmroute"](), observers=[metrics])
-    worker = router.table.add(WorkerSpec(_URL))
-    router.index.add_worker(worker.key, 100)
-    router.table.learn(worker, WorkerFacts({"m": False}, 16, 100))
+    worker = router.add_worker(WorkerSpec(_URL))
+    router.learn(worker, WorkerFacts({"m": False}, 16, 100))
     router.table.set_status(worker, WorkerStatus.READY)
     first, second = (router.route(_REQUEST, 0.0, random.Random(1)) for _ in range(2))
     assert isinstance(first, Decision)

@@ -43,7 +43,7 @@ def discovered(member: Member, *sources: str, facts: WorkerFacts = _FACTS) -> No
 
 
 def store(router: Router, member: Member) -> None:
-    router.index.store(member.worker.key, Tier.DEVICE, None, [1], list(range(16)), 16)
+    router.index.store(member.worker.lanes[0].key, Tier.DEVICE, None, [1], list(range(16)), 16)
 
 
 async def test_another_publisher_is_another_process_and_starts_with_nothing() -> None:
@@ -51,9 +51,9 @@ async def test_another_publisher_is_another_process_and_starts_with_nothing() ->
         discovered(member, "tcp://127.0.0.1:1")
         store(router, member)
         discovered(member, "tcp://127.0.0.1:1")
-        assert router.index.blocks(member.worker.key) == 1, "the same publisher: nothing has changed"
+        assert router.index.blocks(member.worker.lanes[0].key) == 1, "the same publisher: nothing has changed"
         discovered(member, "tcp://127.0.0.1:2")
-        assert router.index.blocks(member.worker.key) == 0
+        assert router.index.blocks(member.worker.lanes[0].key) == 0
         assert [source.endpoint for source in member.subscriptions] == ["tcp://127.0.0.1:2"]
 
 
@@ -65,7 +65,9 @@ async def test_a_subscription_that_failed_is_begun_anew() -> None:
         task.cancel()
         await asyncio.wait([task])
         discovered(member, "tcp://127.0.0.1:1")
-        assert router.index.blocks(member.worker.key) == 0, "what comes again in the replay must not count twice"
+        assert router.index.blocks(member.worker.lanes[0].key) == 0, (
+            "what comes again in the replay must not count twice"
+        )
         assert not member.subscriptions[EventSource("tcp://127.0.0.1:1")][1].done()
 
 
@@ -74,7 +76,7 @@ async def test_a_worker_without_events_that_comes_up_again_is_taken_as_empty() -
         discovered(member)
         store(router, member)
         member.prober.came_up(member.worker)
-        assert router.index.blocks(member.worker.key) == 0
+        assert router.index.blocks(member.worker.lanes[0].key) == 0
 
 
 async def test_coming_up_again_wipes_nothing_that_events_confirm() -> None:
@@ -82,7 +84,7 @@ async def test_coming_up_again_wipes_nothing_that_events_confirm() -> None:
         discovered(member, "tcp://127.0.0.1:1")
         store(router, member)
         member.prober.came_up(member.worker)
-        assert router.index.blocks(member.worker.key) == 1
+        assert router.index.blocks(member.worker.lanes[0].key) == 1
 
 
 async def test_a_removed_worker_ends_its_tasks_and_late_discoveries_change_nothing() -> None:

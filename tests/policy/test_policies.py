@@ -8,7 +8,7 @@ import pytest
 from warmroute.block import Overlap
 from warmroute.policy import POLICIES, Candidate, PolicyRequest, cheapest
 from warmroute.policy.weighted import WeightedPolicy
-from warmroute.worker import Load, Rates, Worker, WorkerKey, WorkerSpec
+from warmroute.worker import Lane, LaneKey, Load, Rates, Worker, WorkerKey, WorkerSpec
 
 _RATES = Rates(prefill_tokens_per_s=10_000.0, decode_slope_s=0.001)
 
@@ -16,9 +16,9 @@ _RATES = Rates(prefill_tokens_per_s=10_000.0, decode_slope_s=0.001)
 def candidate(
     held: int = 0, requests: int = 0, queued_tokens: int = 0, decoding: int = 0, rate: float = 1e4
 ) -> Candidate:
-    worker = Worker(WorkerKey(0), WorkerSpec("http://w:1"))
+    worker = Worker(WorkerKey(0), WorkerSpec("http://w:1"), (lane := Lane(LaneKey(0)),))
     load = Load(requests, decoding, queued_tokens)
-    return Candidate(worker, load, Rates(rate, _RATES.decode_slope_s), Overlap(device=held), 16, 1601)
+    return Candidate(worker, lane, load, Rates(rate, _RATES.decode_slope_s), Overlap(device=held), 16, 1601)
 
 
 def choose(policy: str, *candidates: Candidate, sequence: int = 0, seed: int = 0) -> int:

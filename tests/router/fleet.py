@@ -28,12 +28,11 @@ class Fleet:
         self._requests = 0
 
     def add(self, name: str, adapters: Sequence[str] = ()) -> Worker:
-        worker = self.router.table.add(WorkerSpec(f"http://{name}:1"))
+        worker = self.router.add_worker(WorkerSpec(f"http://{name}:1"))
         models = {MODEL: False} | dict.fromkeys(adapters, True)
-        self.router.table.learn(worker, WorkerFacts(models, BLOCK_SIZE, 10_000))
+        self.router.learn(worker, WorkerFacts(models, BLOCK_SIZE, 10_000))
         self.router.table.set_status(worker, WorkerStatus.READY)
-        self.router.index.add_worker(worker.key, 10_000)
-        self.router.expect_events(worker, True)
+        self.router.expect_events(worker.lanes[0], True)
         return worker
 
     def holds(self, name: str, token_ids: Sequence[int], tier: Tier = Tier.DEVICE, adapter: str | None = None) -> None:
@@ -41,7 +40,7 @@ class Fleet:
         count = len(token_ids) // BLOCK_SIZE
         hashes = [hash((name, tuple(token_ids[: (i + 1) * BLOCK_SIZE]), tier)) for i in range(count)]
         self.router.index.store(
-            self.workers[name].key, tier, None, hashes, token_ids, BLOCK_SIZE, Namespace(adapter=adapter)
+            self.workers[name].lanes[0].key, tier, None, hashes, token_ids, BLOCK_SIZE, Namespace(adapter=adapter)
         )
 
     def request(self, token_ids: Sequence[int] | None, model: str | None = MODEL, stream: bool = True) -> RouteRequest:

@@ -98,7 +98,7 @@ def test_a_prediction_ends_when_no_event_confirms_it() -> None:
 def test_a_worker_without_events_keeps_what_it_was_sent() -> None:
     fleet = Fleet("AB")
     for worker in fleet.workers.values():
-        fleet.router.expect_events(worker, False)
+        fleet.router.expect_events(worker.lanes[0], False)
     first = fleet.route(fleet.request(blocks("a", "b", "c")), now=0.0)
     fleet.complete(first)
     later = fleet.route(fleet.request(blocks("a", "b", "c", "d")), now=100.0)

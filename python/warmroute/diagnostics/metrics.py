@@ -140,13 +140,16 @@ class StateCollector(Collector):
             ),
             ("warmroute_worker_requests", "Requests in flight.", lambda worker: worker.requests),
             ("warmroute_worker_queued_tokens", "Prompt tokens to prefill.", lambda worker: worker.queued_tokens),
-            ("warmroute_worker_blocks", "Blocks in the index.", lambda worker: self._index.blocks(worker.key)),
+            ("warmroute_worker_blocks", "Blocks in the index.", self._blocks),
         ]
         for name, documentation, figure in figures:
             family = GaugeMetricFamily(name, documentation, labels=["worker"])
             for worker in self._table:
                 family.add_metric([worker.id], float(figure(worker)))
             yield family
+
+    def _blocks(self, worker: Worker) -> int:
+        return sum(self._index.blocks(lane.key) for lane in worker.lanes)
 
     def _event_streams(self) -> Iterator[Metric]:
         streams = list(self._events())

@@ -18,9 +18,6 @@ from warmroute.worker import Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerSt
 
 _log = logging.getLogger(__name__)
 
-# Predicted blocks kept for a worker that does not tell its capacity: 1.6 M tokens in blocks of 16.
-_UNKNOWN_CAPACITY_BLOCKS = 100_000
-
 
 @dataclass(slots=True)
 class Member:
@@ -77,8 +74,7 @@ class Fleet:
         """Take a worker in and begin to watch it. Raises ConfigError when its URL is taken."""
         if self._router.table.get(spec.id) is not None:
             raise ConfigError(f"worker {spec.id} is registered already; remove it first to change it")
-        worker = self._router.table.add(spec)
-        self._router.index.add_worker(worker.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
+        worker = self._router.add_worker(spec)
         prober = Prober(
             worker, self._router.table, self._session, self._probe_interval_s, self._discovered, self._came_up
         )
@@ -131,8 +127,7 @@ class Fleet:
         if facts.block_size is None and self._block_size is not None:
             facts = dataclasses.replace(facts, block_size=self._block_size)
         _warn_of_block_size(worker, facts)
-        self._router.table.learn(worker, facts)
-        self._router.index.add_worker(worker.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
+        self._router.learn(worker, facts)
         self._listen(member, _sources(worker.spec) or discovery.sources)
 
     def _listen(self, member: Member, sources: Sequence[EventSource]) -> None:
@@ -146,22 +141,21 @@ class Fleet:
             for _, task in member.subscriptions.values():
                 task.cancel()
             member.subscriptions.clear()
-            self._router.index.clear(worker.key)
+            self._router.index.clear(worker.lanes[0].key)
         for source in sources:
             if source not in member.subscriptions:
-                subscription = Subscription(worker.key, source, self._router.index, EventLog(worker.id))
+                subscription = Subscription(worker.lanes[0].key, source, self._router.index, EventLog(worker.id))
                 task = asyncio.create_task(subscription.run(), name=f"events {worker.id}")
                 member.subscriptions[source] = (subscription, task)
                 member.listening_since = time.monotonic()
                 _log.info("listening for KV events of worker %s at %s", worker.id, source.endpoint)
-        self._router.expect_events(worker, bool(sources))
+        self._router.expect_events(worker.lanes[0], bool(sources))
         _warn_of_silence(member)
 
     def _came_up(self, worker: Worker) -> None:
         member = self._member_of(worker)
-        if member is not None and not member.subscriptions:
-            # It may have been restarted, and nobody will say so: what it was sent before proves nothing now.
-            self._router.index.clear(worker.key)
+        if member is not None:
+            self._router.came_up(worker)
 
 
 def _warn_of_block_size(worker: Worker, told: WorkerFacts) -> None:

@@ -22,7 +22,7 @@ def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
         "models": sorted(worker.models),
         "block_size": worker.block_size,
         "capacity_blocks": worker.capacity_blocks,
-        "blocks": router.index.blocks(worker.key),
+        "blocks": sum(router.index.blocks(lane.key) for lane in worker.lanes),
         "requests": load.requests,
         "decoding": load.decoding,
         "queued_tokens": load.queued_tokens,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from warmroute.block import Overlap
-from warmroute.worker import Load, Rates, Worker
+from warmroute.worker import Lane, Load, Rates, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,10 @@ class PolicyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may get the request: its load, its speed and what it holds of the prompt."""
+    """A worker that may get the request: its speed, and the load on its best lane and what that holds of the prompt."""
 
     worker: Worker
+    lane: Lane
     load: Load
     rates: Rates
     overlap: Overlap
