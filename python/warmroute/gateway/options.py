@@ -30,9 +30,17 @@ class ServeConfig:
     block_size: int | None = option(None, "tokens per KV block, where workers do not say")
     probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load")
     probe_timeout_s: float = option(2.0, "seconds that a worker may take to answer a probe")
+    event_threads: int = option(2, "threads that take in the workers' KV events")
     tokenize_timeout_s: float = option(5.0, "seconds after which a request is routed without its tokens")
     max_attempts: int = option(3, "workers to try, before the first byte, when one fails")
     grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown")
+    state_file: str | None = option(
+        None,
+        "file in which a restarted router finds what the caches hold; '' keeps none "
+        "(default: PORT.index in the folder warmroute of $XDG_STATE_HOME or ~/.local/state; none with --port 0)",
+        metavar="FILE",
+    )
+    state_interval_s: float = option(30.0, "seconds between two writings of the state file")
     seed: int | None = option(None, "seed of the choice among equal workers; random if not given")
     log_level: str = option("info", "how much is logged", choices=("debug", "info", "warning", "error"))
 
@@ -40,8 +48,29 @@ class ServeConfig:
         check_range(self, 0, 65535, "port")
         check_range(self, SHORTEST_S, LONGEST_S, "probe_interval_s", "probe_timeout_s", "tokenize_timeout_s")
         check_range(self, 0, LONGEST_S, "grace_s")
-        check_range(self, 1, 1024, "tokenizer_threads", "max_attempts")
+        check_range(self, SHORTEST_S, LONGEST_S, "state_interval_s")
+        check_range(self, 1, 1024, "tokenizer_threads", "event_threads", "max_attempts")
         check_range(self, 1, LARGEST_COUNT, "block_size")
+
+
+def state_path(config: ServeConfig, environ: Mapping[str, str]) -> Path | None:
+    """Where the router keeps its state, as XDG lays folders out; None: nowhere.
+
+    A port that the system chooses is another one after a restart, so nothing would be found under it.
+    """
+    if config.state_file is not None:
+        return _expanded(config.state_file) if config.state_file else None
+    base = environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):  # relative ones are invalid, says XDG
+        base = f"{environ['HOME']}/.local/state" if environ.get("HOME") else ""
+    return Path(base) / "warmroute" / f"{config.port}.index" if base and config.port else None
+
+
+def _expanded(file: str) -> Path:
+    try:
+        return Path(file).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"state_file {file} is nowhere: {error}") from error
 
 
 def read_config_file(path: Path) -> tuple[dict[str, Any], tuple[WorkerSpec, ...]]:
@@ -73,22 +102,28 @@ def worker_spec(values: Any, *, where: str) -> WorkerSpec:
             raise ConfigError(f"'{key}' in {where} must be of type {kinds[key].__name__}, not {value!r}")
         if isinstance(value, int) and not 0 < value <= LARGEST_COUNT:
             raise ConfigError(f"'{key}' in {where} must be above 0 and at most {LARGEST_COUNT}, not {value}")
-    for key in ("kv_events", "kv_replay"):
-        if key in values:
-            _check_endpoint(values[key], f"'{key}' in {where}")
-    if "kv_replay" in values and "kv_events" not in values:
-        raise ConfigError(f"'kv_replay' in {where} needs 'kv_events' beside it")
+    _check_endpoints(values, where)
     return WorkerSpec(**{**values, "url": worker_url(values["url"], where=where)})
 
 
-def _check_endpoint(text: str, what: str) -> None:
+def _check_endpoints(values: Mapping[str, Any], where: str) -> None:
+    """`kv_events` is published (tcp, ipc) or polled (http); only what is published can be replayed."""
+    for key in ("kv_replay", "kv_ranks"):
+        if key in values and "kv_events" not in values:
+            raise ConfigError(f"'{key}' in {where} needs 'kv_events' beside it")
+    for key, schemes in (("kv_events", ("tcp", "http")), ("kv_replay", ("tcp",))):
+        if key in values:
+            _check_endpoint(values[key], schemes, f"'{key}' in {where}")
+
+
+def _check_endpoint(text: str, schemes: tuple[str, ...], what: str) -> None:
     try:
         parts = urlsplit(text)
-        usable = (parts.scheme == "tcp" and bool(parts.hostname and parts.port)) or text.startswith("ipc://")
+        usable = (parts.scheme in schemes and bool(parts.hostname and parts.port)) or text.startswith("ipc://")
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError(f"{what} cannot be connected to: '{text}'; write tcp://HOST:PORT")
+        raise ConfigError(f"{what} cannot be connected to: '{text}'; write {schemes[0]}://HOST:PORT")
 
 
 def worker_url(text: str, *, where: str) -> str:
