@@ -27,11 +27,12 @@ from warmroute.gateway.state_file import (
     read,
     write,
 )
+from warmroute.kv_event.listener import Position
 
 LANES = (
-    LaneState("http://a:1", "tcp://a:5557", None, 41, 2**63 + 5, 16, 1000.5, b"blob of a" * 20),
-    LaneState("http://b:1", "tcp://b:5557", 0, 0, 0, None, 1000.25, b""),
-    LaneState("http://b:1", "tcp://b:5558", 1, None, None, 64, 1000.25, bytes(range(256))),
+    LaneState("http://a:1", "tcp://a:5557", None, Position(41, 2**63 + 5), 16, 1000.5, b"blob of a" * 20),
+    LaneState("http://b:1", "tcp://b:5557", 0, Position(0, 0, complete=False), None, 1000.25, b""),
+    LaneState("http://b:1", "tcp://b:5558", 1, None, 64, 1000.25, bytes(range(256))),
 )
 STATE = SavedState(1001.0, "0.1.0", LANES)
 DATA = b"".join(encode(STATE))
@@ -41,7 +42,14 @@ _text = st.text(max_size=20)
 _count = st.integers(0, 2**64 - 1)
 _maybe = st.none() | _count
 lanes = st.builds(
-    LaneState, _text, _text, _maybe, _maybe, _maybe, _maybe, st.floats(allow_nan=False), st.binary(max_size=200)
+    LaneState,
+    _text,
+    _text,
+    _maybe,
+    st.none() | st.builds(Position, _count, _count, st.booleans()),
+    _maybe,
+    st.floats(allow_nan=False),
+    st.binary(max_size=200),
 )
 states = st.builds(SavedState, st.floats(allow_nan=False), _text, st.lists(lanes, max_size=4).map(tuple))
 

@@ -181,7 +181,7 @@ async def test_a_listener_that_hangs_does_not_hold_the_shutdown(
 
 
 async def test_the_loop_is_not_held_while_a_large_file_is_written(tmp_path: Path) -> None:
-    lane = LaneState("http://a:1", "tcp://a:1", None, 1, 1, 16, 1.0, bytes(200 << 20))
+    lane = LaneState("http://a:1", "tcp://a:1", None, None, 16, 1.0, bytes(200 << 20))
     longest, running = 0.0, True
 
     async def tick() -> None:

@@ -25,6 +25,7 @@ from typing import Annotated
 import msgspec
 
 from warmroute.errors import WarmrouteError
+from warmroute.kv_event.listener import Position
 
 MAGIC = b"warmidx\n"
 VERSION = 1
@@ -43,15 +44,14 @@ class UnusableState(WarmrouteError):
 class LaneState:
     """One lane's confirmed blocks and the last batch of events that is in them.
 
-    `seq` is the batch's number and `mark` its fingerprint; None where the lane has none to be verified by. `blob` is
-    what `PrefixIndex.dump` gave, `taken_at` when, in seconds of the Unix epoch; `block_size` is the worker's.
+    `position` is None where nothing could be gone on from. `blob` is what `PrefixIndex.dump` gave, `taken_at` when, in
+    seconds of the Unix epoch; `block_size` is the worker's, in tokens.
     """
 
     worker: str
     endpoint: str
     rank: int | None
-    seq: int | None
-    mark: int | None
+    position: Position | None
     block_size: int | None
     taken_at: float
     blob: bytes
@@ -71,12 +71,17 @@ class SavedState:
     lanes: tuple[LaneState, ...]
 
 
+class _PositionEntry(msgspec.Struct, frozen=True):
+    seq: _Count
+    mark: _Count
+    complete: bool
+
+
 class _LaneEntry(msgspec.Struct, frozen=True):
     worker: str
     endpoint: str
     rank: _Count | None
-    seq: _Count | None
-    mark: _Count | None
+    position: _PositionEntry | None
     block_size: _Count | None
     taken_at: float
     blob_bytes: _Count
@@ -106,9 +111,9 @@ def _undigested(state: SavedState) -> Iterator[bytes]:
 
 
 def _entry(lane: LaneState) -> _LaneEntry:
-    return _LaneEntry(
-        lane.worker, lane.endpoint, lane.rank, lane.seq, lane.mark, lane.block_size, lane.taken_at, len(lane.blob)
-    )
+    told = lane.position
+    position = None if told is None else _PositionEntry(told.seq, told.mark, told.complete)
+    return _LaneEntry(lane.worker, lane.endpoint, lane.rank, position, lane.block_size, lane.taken_at, len(lane.blob))
 
 
 def decode(data: bytes) -> SavedState:
@@ -148,9 +153,9 @@ def _lanes(entries: tuple[_LaneEntry, ...], blobs: memoryview) -> Iterator[LaneS
     for entry in entries:
         blob = bytes(blobs[start : start + entry.blob_bytes])
         start += entry.blob_bytes
-        yield LaneState(
-            entry.worker, entry.endpoint, entry.rank, entry.seq, entry.mark, entry.block_size, entry.taken_at, blob
-        )
+        told = entry.position
+        position = None if told is None else Position(told.seq, told.mark, told.complete)
+        yield LaneState(entry.worker, entry.endpoint, entry.rank, position, entry.block_size, entry.taken_at, blob)
 
 
 def read(path: Path) -> SavedState | None:
