@@ -37,6 +37,13 @@ def spread(samples: list[float]) -> dict[str, float]:
     return {"min": ordered[0], "median": ordered[len(ordered) // 2], "max": ordered[-1], "repeats": len(ordered)}
 
 
+def distribution(samples: list[float]) -> dict[str, float]:
+    """Of many measurements: least, median, 99th percentile and greatest, in their own unit."""
+    ordered = sorted(samples)
+    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return {**spread(samples), "p99": p99}
+
+
 def _cpu_model() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
