@@ -1,0 +1,90 @@
+"""An engine that a test plays: HTTP pages as vLLM has them, a KV-event publisher of its own, and faults on demand."""
+
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from field_failures.heard import BLOCK_SIZE
+from kv_event.publisher import Publisher
+from warmroute.gateway.options import ServeConfig
+from warmroute.gateway.relay import RelayOptions
+from warmroute.gateway.serve import Gateway, running_gateway
+from warmroute.router import Refusal, RouteRequest
+from warmroute.worker import WorkerSpec
+
+MODEL = "m"
+_METRICS = f'vllm:cache_config_info{{block_size="{BLOCK_SIZE}",num_gpu_blocks="1000"}} 1\nvllm:num_requests_running 0\n'
+
+
+@dataclass
+class Engine:
+    """`publishers`: one for each data-parallel rank; none for an engine that publishes no events."""
+
+    publishers: Sequence[Publisher] = ()
+    healthy: bool = True
+    usage: Any = None
+    url: str = ""
+    prompts: list[Any] = field(default_factory=list)
+
+    def _sources(self) -> dict[str, dict[str, str]]:
+        return {
+            str(rank): {"publisher": "zmq", "endpoint": one.endpoint, "replay_endpoint": one.replay_endpoint}
+            for rank, one in enumerate(self.publishers)
+        }
+
+    async def answer(self, request: web.Request) -> web.Response:
+        match request.path:
+            case "/health":
+                return web.Response(status=200 if self.healthy else 503)
+            case "/v1/models":
+                return web.json_response({"data": [{"id": MODEL, "max_model_len": 4096}]})
+            case "/metrics":
+                return web.Response(text=_METRICS)
+            case "/kv_event_sources" if self.publishers:
+                return web.json_response(self._sources())
+            case "/v1/completions":
+                self.prompts.append((await request.json())["prompt"])
+                told = {} if self.usage is None else {"usage": self.usage}
+                return web.json_response({"choices": [{"text": "x", "index": 0}], **told})
+        return web.Response(status=404)
+
+    @asynccontextmanager
+    async def serve(self, port: int = 0) -> AsyncIterator[str]:
+        """Listens; gives the URL."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        listener = socket.create_server(("127.0.0.1", port))
+        await web.SockSite(runner, listener).start()
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            yield self.url
+        finally:
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def routing(*engines: Engine) -> AsyncIterator[Gateway]:
+    """A router in front of these engines, on free ports, looking at each of them often."""
+    config = ServeConfig(port=0, probe_interval_s=0.05, grace_s=0.1, seed=1)
+    async with running_gateway(config, RelayOptions(), tuple(WorkerSpec(engine.url) for engine in engines)) as gateway:
+        yield gateway
+
+
+def warm_blocks(gateway: Gateway, token_ids: Sequence[int]) -> dict[str, int]:
+    """The leading blocks of a prompt on each worker that has any, as a decision would take them."""
+    request = RouteRequest("asked", MODEL, token_ids, len(token_ids))
+    verdict = gateway.router.explain(request, time.monotonic(), random.Random(1))
+    if isinstance(verdict, Refusal):
+        return {}
+    counts: dict[str, int] = {}
+    for line in verdict.considered:
+        counts[line.worker] = max(counts.get(line.worker, 0), line.overlap.blocks)
+    return {worker: blocks for worker, blocks in counts.items() if blocks}
