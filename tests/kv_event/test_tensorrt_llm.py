@@ -11,6 +11,7 @@ from kv_event.polled_json import WINDOW, answer, created, diff, event, removed, 
 from warmroute.block import Namespace, Overlap, Tier, hash_blocks
 from warmroute.errors import UndecodableFrame
 from warmroute.kv_event import AllBlocksCleared, ApplyReport, BlockRemoved, BlockStored, EventBatch, Gap, apply_batch
+from warmroute.kv_event.listener import Position
 from warmroute.kv_event.tensorrt_llm import PolledEventReader, PolledEvents
 from warmroute.kv_event.vllm import block_key
 from warmroute.prefix_index import PrefixIndex
@@ -55,7 +56,7 @@ def test_blocks_chain_one_after_the_other() -> None:
     follower = begun(event(2, stored(3, stored_block(4, _A), stored_block(5, _B))))
     assert follower.overlap([*_A, *_B, *_C, *_A, *_B]) == Overlap(device=5)
     assert follower.overlap(_B) == Overlap()
-    assert not follower.reader.is_partial
+    assert follower.reader.is_complete
 
 
 def test_removed_blocks_are_gone() -> None:
@@ -150,7 +151,7 @@ def test_a_late_joiner_that_hears_a_larger_window_drops_the_smaller_ones_blocks(
     follower.take(event(8, stored(None, stored_block(5, _B), stored_block(6, _C))))
     assert follower.overlap([*_A, *_B]) == Overlap()
     assert follower.overlap([*_B, *_C]) == Overlap(device=2)
-    assert follower.reader.is_partial
+    assert not follower.reader.is_complete
 
 
 def test_missing_ids_are_gaps_per_rank() -> None:
@@ -164,8 +165,8 @@ def test_missing_ids_are_gaps_per_rank() -> None:
     )
     assert polled.gaps == [Gap(1, 3)]
     assert polled.restarts == 0
-    assert follower.reader.is_partial
-    assert follower.reader.last_id is None
+    assert not follower.reader.is_complete
+    assert follower.reader.position is None
 
 
 def test_a_block_that_one_rank_drops_is_still_on_the_other() -> None:
@@ -180,7 +181,7 @@ def test_a_block_that_one_rank_drops_is_still_on_the_other() -> None:
 def test_a_late_join_is_a_gap() -> None:
     follower = Follower()
     assert follower.take(event(5, removed(1))).gaps == [Gap(0, 4)]
-    assert follower.reader.is_partial
+    assert not follower.reader.is_complete
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -190,7 +191,7 @@ def test_ids_that_go_backwards_are_another_process(first: int) -> None:
     assert (polled.restarts, polled.gaps) == (1, [Gap(0, 0)] if first else [])
     assert follower.overlap([*_A, *_B]) == Overlap()
     assert follower.overlap([*_C, *_A]) == Overlap(device=2)
-    assert follower.reader.is_partial == bool(first)
+    assert follower.reader.is_complete != bool(first)
 
 
 def test_a_restart_of_an_engine_with_two_ranks_and_windows_is_one() -> None:
@@ -207,9 +208,9 @@ def test_a_restart_of_an_engine_with_two_ranks_and_windows_is_one() -> None:
 def test_a_restart_ends_what_a_gap_began() -> None:
     follower = Follower()
     follower.take(event(3, removed(1)))
-    assert follower.reader.is_partial
+    assert not follower.reader.is_complete
     follower.take(event(0, created()))
-    assert not follower.reader.is_partial
+    assert follower.reader.is_complete
 
 
 @pytest.mark.parametrize("wide", [2**64 - 1, -(2**63), 2**255 + 7, -(2**200), 2**64, "6f9a" * 16])
@@ -283,26 +284,39 @@ def test_an_empty_answer_says_nothing() -> None:
 
 def test_saved_blocks_are_kept_where_the_next_event_follows() -> None:
     before = begun(event(2, updated(3, diff(0, 1))))
-    assert (before.reader.last_id, before.reader.window) == (2, WINDOW)
-    after = Follower(PolledEventReader(before.reader.last_id, before.reader.window))
-    assert after.reader.last_id == 2
+    position = before.reader.position
+    assert position is not None
+    assert (position.seq, position.complete) == (2, True)
+    after = Follower(PolledEventReader(position))
+    assert after.reader.position == position
     chain = BlockStored(block_hashes=[1, 2], token_ids=[*_A, *_B], block_size=_SIZE)
     on_host = BlockStored(block_hashes=[3], parent=2, token_ids=_C, block_size=_SIZE, tier=Tier.HOST)
     apply_batch(after.index, _LANE, EventBatch(timestamp=0, rank=None, events=[chain, on_host], rejected=[]))
     assert after.take(event(3, removed(3), rank=0)).restarts == 0
     assert after.overlap([*_A, *_B, *_C]) == Overlap(device=2)
-    assert not after.reader.is_partial
+    # Block size and window are still known: a block that comes alone need not wait, one of a smaller window is none.
+    after.take(event(4, stored(2, stored_block(6, _A)), rank=0), event(5, removed(1), window=512, rank=0))
+    assert after.overlap([*_A, *_B, *_A]) == Overlap(device=3)
+    assert after.reader.is_complete
 
 
 @pytest.mark.parametrize(
     ("event_id", "data"), [(2, removed(9)), (4, removed(9)), (0, created()), (3, created()), (9, removed(9))]
 )
 def test_saved_blocks_are_dropped_where_anything_else_comes(event_id: int, data: dict[str, Any]) -> None:
-    follower = Follower(PolledEventReader(2, WINDOW))
+    follower = Follower(PolledEventReader(Position(2, WINDOW)))
     polled = follower.take(event(event_id, data))
     assert polled.restarts == 1
     assert polled.events[0] == AllBlocksCleared()
-    assert follower.reader.is_partial == (event_id > 0)
+    assert follower.reader.is_complete == (event_id == 0)
+
+
+def test_an_incomplete_view_is_saved_as_such() -> None:
+    before = Follower()
+    before.take(event(3, stored(None, stored_block(1, _A), stored_block(2, _B))))
+    position = before.reader.position
+    assert position is not None
+    assert not PolledEventReader(position).is_complete
 
 
 def test_after_a_clear_of_the_lane_only_news_is_known() -> None:
@@ -312,7 +326,7 @@ def test_after_a_clear_of_the_lane_only_news_is_known() -> None:
     polled = follower.take(event(2, stored(None, stored_block(7, _C))), event(3, removed(1)))
     assert (polled.gaps, polled.restarts) == ([], 0)
     assert follower.overlap(_C) == Overlap(device=1)
-    assert follower.reader.is_partial
+    assert not follower.reader.is_complete
 
 
 _HASHES = st.integers(0, 6)
@@ -354,7 +368,13 @@ def test_tiers_agree_with_a_dictionary(steps: list[dict[str, Any]]) -> None:
     assert follower.overlap([token for h in range(8) for token in [h] * _SIZE]) == Overlap(device=run - host, host=host)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        st.lists,
+        max_leaves=5,
+    )
+)
 def test_any_json_is_survived(value: Any) -> None:
     """Whatever a field holds, the event is refused or taken; nothing else is raised."""
     follower = begun()

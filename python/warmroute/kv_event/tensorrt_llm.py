@@ -24,6 +24,7 @@ import msgspec
 
 from warmroute.block import EngineHash, Tier
 from warmroute.errors import UndecodableFrame
+from warmroute.kv_event.listener import Position
 from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from warmroute.kv_event.sequence import Gap
 from warmroute.kv_event.vllm import block_key
@@ -33,6 +34,10 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 _LEVELS = {0: Tier.DEVICE, 1: Tier.HOST}
 # Blocks kept until the block size is known. An engine that serves anything tells it with the first longer prompt.
 _MOST_HELD = 1024
+# How a position's mark is divided: the window below, the block size above.
+_WINDOW_BITS = 48
+_MOST_BLOCK_TOKENS = 2**15
+_WINDOW_MASK = 2**_WINDOW_BITS - 1
 
 JsonHash = int | str
 
@@ -125,30 +130,39 @@ class _Rank:
 class PolledEventReader:
     """Reads the answers of one endpoint, in their order.
 
-    `last_id` and `window`: the index holds the blocks as of that event of the only rank, learned by another process of
-    this router. Where the first event is not the next one after it, everything is cleared and learned anew.
+    `start`: the index holds the blocks as of that position, learned by another process of this router. Where the first
+    event is not the next one after it, everything is cleared and learned anew.
     """
 
-    def __init__(self, last_id: int | None = None, window: int | None = None) -> None:
-        self.window = window
-        self._resume_at = last_id
+    def __init__(self, start: Position | None = None) -> None:
+        self._window: int | None = None
+        self._block_size: int | None = None
+        self._is_partial = False
+        self._resume_at: int | None = None
+        if start is not None:
+            self._resume_at, self._is_partial = start.seq, not start.complete
+            self._window, self._block_size = start.mark & _WINDOW_MASK or None, start.mark >> _WINDOW_BITS or None
         self._resumed = False
         self._ranks: dict[int | None, _Rank] = {}
-        self._block_size: int | None = None
         self._held: list[tuple[BlockStored, int]] = []
-        self._is_partial = False
 
     @property
-    def is_partial(self) -> bool:
-        """Whether events are missing since the engine started: blocks may be unknown, or believed although removed."""
-        return self._is_partial
+    def is_complete(self) -> bool:
+        """Whether every event since the engine started was read, as far as can be told; False before the first one."""
+        return not self._is_partial and (bool(self._ranks) or self._resume_at is not None)
 
     @property
-    def last_id(self) -> int | None:
-        """The latest event id, None before the first event or where several ranks count for themselves."""
-        if self._resume_at is not None:
-            return self._resume_at
-        return next(iter(self._ranks.values())).last_id if len(self._ranks) == 1 else None
+    def position(self) -> Position | None:
+        """The latest event id as `seq`; as `mark` what was learned of blocks and windows, for there is no replay to
+        compare anything with. None before the first event, and where several ranks count for themselves.
+        """
+        last_id = self._resume_at
+        if last_id is None and len(self._ranks) == 1:
+            last_id = next(iter(self._ranks.values())).last_id
+        if last_id is None:
+            return None
+        mark = (self._block_size or 0) << _WINDOW_BITS | (self._window or 0) & _WINDOW_MASK
+        return Position(last_id, mark, complete=not self._is_partial)
 
     def read(self, payload: bytes) -> PolledEvents:
         """Raises UndecodableFrame only if the answer is not a JSON list."""
@@ -167,6 +181,10 @@ class PolledEventReader:
                 polled.rejected.append(str(error))
         return polled
 
+    def note_loss(self) -> None:
+        """An answer was lost, and with it what it told."""
+        self._is_partial = True
+
     def begin_anew(self) -> None:
         """The lane was cleared while the process goes on: what was told before cannot be had again."""
         self._is_partial = self._is_partial or bool(self._ranks) or self._resume_at is not None
@@ -177,7 +195,7 @@ class PolledEventReader:
     def _forget(self) -> None:
         self._ranks = {}
         self._resume_at, self._resumed = None, False
-        self.window = self._block_size = None
+        self._window = self._block_size = None
         self._held = []
         self._is_partial = False
 
@@ -232,15 +250,15 @@ class PolledEventReader:
         polled.events.append(AllBlocksCleared())
 
     def _is_of_window(self, window: int | None, begins: bool, polled: PolledEvents) -> bool:
-        if window is None or window == self.window:
+        if window is None or window == self._window:
             return True
-        if self.window is not None and window < self.window:
+        if self._window is not None and window < self._window:
             return False
-        if self.window is not None and not begins:
+        if self._window is not None and not begins:
             # Joined too late to hear of all windows; what a smaller one told is no prefix.
             polled.events.append(AllBlocksCleared())
             self._is_partial = True
-        self.window = window
+        self._window = window
         return True
 
     def _store(self, stored: _Stored, rank: _Rank, polled: PolledEvents) -> None:
@@ -270,8 +288,8 @@ class PolledEventReader:
     def _learn_block_size(self, size: int, polled: PolledEvents) -> None:
         if self._block_size is not None:
             return
-        if size == 0:
-            raise ValueError("a block without tokens")
+        if not 0 < size < _MOST_BLOCK_TOKENS:
+            raise ValueError(f"a block of {size} tokens")
         self._block_size = size
         polled.events.extend(event for event, tokens in self._held if tokens == size)
         polled.unindexed += sum(tokens != size for _, tokens in self._held)

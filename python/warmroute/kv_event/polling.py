@@ -1,0 +1,181 @@
+"""Keeps the index in step with an engine that must be asked for its KV events: TensorRT-LLM's `POST /kv_cache_events`.
+
+The question drains the engine's buffer (`event_buffer_max_size` events), so there must be one asker only, and often
+enough. What another one takes is lost, and shows as missing event ids.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from warmroute.errors import ConfigError, UndecodableFrame
+from warmroute.kv_event.apply import BlockIndex, apply_batch
+from warmroute.kv_event.listener import EventSource, Position
+from warmroute.kv_event.messages import EventBatch
+from warmroute.kv_event.subscription_state import SubscriptionObserver, SubscriptionState, Unobserved
+from warmroute.kv_event.tensorrt_llm import PolledEventReader, PolledEvents
+
+_log = logging.getLogger(__name__)
+
+_PATH = "/kv_cache_events"
+# Between two questions: while there are events, and at most while there are none.
+_BUSY_S = 0.005
+_IDLE_S = 0.1
+# At most between two attempts to reach an engine that does not answer.
+_ABSENT_S = 1.0
+# `trtllm-serve` waits for events for 2 s before it answers that there are none.
+_ANSWER_S = 15.0
+
+
+class SavableIndex(BlockIndex, Protocol):
+    """An index that events change and that can be saved."""
+
+    def dump(self, worker: int) -> bytes: ...
+
+
+class PollingListener:
+    """Follows one endpoint, all its ranks in one lane. `start`: the index holds the lane's blocks as of there.
+
+    See `warmroute.kv_event.listener.Listener` for what may be called from where.
+    """
+
+    def __init__(
+        self,
+        lane: int,
+        source: EventSource,
+        index: SavableIndex,
+        observer: SubscriptionObserver | None = None,
+        *,
+        start: Position | None = None,
+    ) -> None:
+        self._lane = lane
+        self._endpoint = source.endpoint
+        self._index = index
+        self._observer = Unobserved() if observer is None else observer
+        self._reader = PolledEventReader(start)
+        self._state = SubscriptionState()
+        self._delay_s = _BUSY_S
+        self._refused: int | None = None
+
+    def state(self) -> SubscriptionState:
+        """A snapshot of the counters; a batch is an answer with events in it."""
+        position = self._reader.position
+        return replace(
+            self._state,
+            last_seq=None if position is None else position.seq,
+            complete=self._state.connected and self._reader.is_complete,
+        )
+
+    def position(self) -> Position | None:
+        """The latest event in the index; None before the first one, and where several ranks count for themselves."""
+        return self._reader.position
+
+    async def snapshot(self) -> tuple[Position | None, bytes]:
+        """The position and the lane's blocks at it."""
+        return self._reader.position, self._index.dump(self._lane)
+
+    async def resync(self) -> None:
+        """Forgets the lane's blocks. Nobody can tell them again: the view is incomplete until the engine restarts."""
+        self._index.clear(self._lane)
+        self._reader.begin_anew()
+
+    async def run(self) -> None:
+        """Asks until cancelled. Raises ConfigError where the endpoint is no address."""
+        url = polled_url(self._endpoint)
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_S)) as session:
+            while True:
+                payload = await self._ask(session, url)
+                if payload is not None:
+                    self._take(payload)
+                await asyncio.sleep(self._delay_s)
+
+    async def _ask(self, session: aiohttp.ClientSession, url: str) -> bytes | None:
+        """The answer, or None where there was none; waits longer before the next question each time."""
+        try:
+            async with session.post(url) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, TimeoutError):
+            self._back_off(_ABSENT_S)
+            self._set_connected(False)
+            return None
+        if response.status != 200:
+            self._back_off(_ABSENT_S)
+            self._set_connected(False)
+            self._tell_refusal(url, response.status)
+            return None
+        self._refused = None
+        self._set_connected(True)
+        return body
+
+    def _take(self, payload: bytes) -> None:
+        try:
+            polled = self._reader.read(payload)
+        except UndecodableFrame as error:
+            # The engine has forgotten what it said.
+            self._reader.note_loss()
+            self._state.undecodable += 1
+            self._back_off(_IDLE_S)
+            self._observer.frame_undecodable(self._lane, str(error))
+            return
+        if not polled.count:
+            self._back_off(_IDLE_S)
+            return
+        self._delay_s = _BUSY_S
+        self._apply(polled)
+
+    def _apply(self, polled: PolledEvents) -> None:
+        for _ in range(polled.restarts):
+            self._observer.engine_restarted(self._lane)
+        for gap in polled.gaps:
+            self._observer.gap_found(self._lane, gap, False)
+        batch = EventBatch(timestamp=0.0, rank=None, events=polled.events, rejected=polled.rejected)
+        report = apply_batch(self._index, self._lane, batch)
+        report.unindexed += polled.unindexed
+        self._state.batches += 1
+        self._state.restarts += polled.restarts
+        self._state.gaps += len(polled.gaps)
+        self._state.unfilled_gaps += len(polled.gaps)
+        self._state.rejected += report.rejected
+        self._state.unindexed += report.unindexed
+        self._state.last_event_at = asyncio.get_running_loop().time()
+        position = self._reader.position
+        self._observer.batch_applied(self._lane, 0 if position is None else position.seq, report)
+
+    def _back_off(self, most_s: float) -> None:
+        self._delay_s = min(2 * self._delay_s, most_s)
+
+    def _set_connected(self, connected: bool) -> None:
+        if connected == self._state.connected:
+            return
+        self._state.connected = connected
+        # After an absence the engine is as eager as any; after an answer the pauses are those between answers.
+        self._delay_s = _BUSY_S
+        self._observer.connection_changed(self._lane, connected)
+
+    def _tell_refusal(self, url: str, status: int) -> None:
+        """Says once that there are no events to be had, and what to do about it."""
+        if status == self._refused:
+            return
+        self._refused = status
+        _log.warning(
+            "%s answers %d: no KV events can be had there, so what is cached is not known. Is it the address of a "
+            "trtllm-serve, with event_buffer_max_size above 0 and enable_block_reuse in its kv_cache_config?",
+            url,
+            status,
+        )
+
+
+def polled_url(endpoint: str) -> str:
+    """The URL to ask, from `http://HOST:PORT` with or without a path. Raises ConfigError where it is none."""
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"KV-event endpoint {endpoint!r} cannot be asked: write http://HOST:PORT")
+    return endpoint if parts.path.strip("/") else endpoint.rstrip("/") + _PATH
