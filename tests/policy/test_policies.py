@@ -18,7 +18,7 @@ def candidate(
 ) -> Candidate:
     worker = Worker(WorkerKey(0), WorkerSpec("http://w:1"), (lane := Lane(LaneKey(0)),))
     load = Load(requests, decoding, queued_tokens)
-    return Candidate(worker, lane, load, Rates(rate, _RATES.decode_slope_s), Overlap(device=held), 16, 1601)
+    return Candidate(worker, lane, load, Rates(rate, _RATES.decode_slope_s), Overlap(device=held), 16, 1601, 16 * held)
 
 
 def choose(policy: str, *candidates: Candidate, sequence: int = 0, seed: int = 0) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from warmroute.policy.cost_model import CostModelPolicy
 from warmroute.policy.least_loaded import LeastLoadedPolicy
 from warmroute.policy.longest_prefix import LongestPrefixPolicy
-from warmroute.policy.protocol import Candidate, Cost, Policy, PolicyRequest, cheapest
+from warmroute.policy.protocol import Candidate, Cost, Policy, PolicyRequest, cached_tokens, cheapest
 from warmroute.policy.random_choice import RandomPolicy
 from warmroute.policy.round_robin import RoundRobinPolicy
 from warmroute.policy.weighted import WeightedPolicy
@@ -23,4 +23,4 @@ POLICIES: Mapping[str, Callable[[], Policy]] = {
     RandomPolicy.name: RandomPolicy,
 }
 
-__all__ = ["POLICIES", "Candidate", "Cost", "Policy", "PolicyRequest", "cheapest"]
+__all__ = ["POLICIES", "Candidate", "Cost", "Policy", "PolicyRequest", "cached_tokens", "cheapest"]

@@ -22,9 +22,12 @@ class PolicyRequest:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
-    """A worker that may get the request: its speed, and the load on its best lane and what that holds of the prompt."""
+    """A worker that may get the request: its speed, and of its best lane the load and what that holds of the prompt.
+
+    cached_tokens: tokens of the prompt that need no prefill there.
+    """
 
     worker: Worker
     lane: Lane
@@ -33,17 +36,7 @@ class Candidate:
     overlap: Overlap
     block_size: int
     prompt_tokens: int
-
-    @property
-    def cached_tokens(self) -> int:
-        """Tokens of the prompt that need no prefill there.
-
-        The last token is always computed, so a prompt that is held whole still misses its last block (vLLM, SGLang).
-        """
-        if self.prompt_tokens <= 0:
-            return 0
-        most = (self.prompt_tokens - 1) // self.block_size
-        return min(self.overlap.blocks, most) * self.block_size
+    cached_tokens: int
 
     @property
     def uncached_tokens(self) -> int:
@@ -51,7 +44,17 @@ class Candidate:
         return max(0, self.prompt_tokens - self.cached_tokens)
 
 
-@dataclass(frozen=True, slots=True)
+def cached_tokens(blocks: int, block_size: int, prompt_tokens: int) -> int:
+    """The tokens of a prompt that need no prefill where its first `blocks` blocks are held.
+
+    The last token is always computed, so a prompt that is held whole still misses its last block (vLLM, SGLang).
+    """
+    if prompt_tokens <= 0:
+        return 0
+    return min(blocks, (prompt_tokens - 1) // block_size) * block_size
+
+
+@dataclass(slots=True)
 class Cost:
     """What sending the request to one worker costs, lowest wins; `terms` say how the total came about."""
 

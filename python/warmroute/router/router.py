@@ -7,130 +7,35 @@ same picture. Nothing here depends on real time: it can be driven by any clock.
 import dataclasses
 import logging
 import random
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
-from warmroute.block import BlockHashes, Namespace, Overlap, hash_blocks
+from warmroute.block import BlockHashes
+from warmroute.cache_model import CacheModel, truncate
 from warmroute.calibration import Calibration
 from warmroute.errors import RefusalReason
 from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
 from warmroute.policy.least_loaded import LeastLoadedPolicy
 from warmroute.prefix_index import PrefixIndex
-from warmroute.worker import (
-    Booking,
-    Lane,
-    LaneKey,
-    Worker,
-    WorkerFacts,
-    WorkerId,
-    WorkerSpec,
-    WorkerStatus,
-    WorkerTable,
+from warmroute.router.block_sizes import BlockSizes
+from warmroute.router.decision import (
+    Decision,
+    Foundation,
+    Outcome,
+    Refusal,
+    RouteRequest,
+    RouterObserver,
+    WorkerCost,
 )
+from warmroute.router.eligibility import eligible
+from warmroute.router.lookup import Holding, Lookup
+from warmroute.worker import Lane, LaneKey, Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerTable
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_BLOCK_SIZE = 16
 # A prediction lives until the engine's event confirms it: the time that the prefill should take, and this much more.
 PREDICTION_SLACK_S = 5.0
-# Where no events will come, predictions are all there is: they go when the worker's capacity is used up.
-UNCONFIRMED_LIFETIME_S = 3600.0
 # Predicted blocks kept for a lane whose worker does not tell its capacity: 1.6 M tokens in blocks of 16.
 _UNKNOWN_CAPACITY_BLOCKS = 100_000
-# Workers that a refusal names; a fleet of hundreds would fill pages.
-_WORKERS_TOLD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class RouteRequest:
-    """What the router needs to know of a request.
-
-    token_ids: the prompt whose prefix is looked up; None when it could not be told: then load alone decides.
-    prompt_tokens: all tokens to prefill, over all prompts of the body.
-    """
-
-    request_id: str
-    model: str | None
-    token_ids: Sequence[int] | None
-    prompt_tokens: int
-    stream: bool = False
-    max_tokens: int | None = None
-    namespace: Namespace = field(default_factory=Namespace)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerCost:
-    """One worker's line in a decision."""
-
-    worker: WorkerId
-    cost: Cost
-    overlap: Overlap
-    cached_tokens: int
-    requests: int
-    queued_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Which worker and which of its lanes, and why: the cost of each candidate split in its terms."""
-
-    request: RouteRequest
-    worker: Worker
-    lane: Lane
-    policy: str
-    unit: str
-    cached_tokens: int
-    tokens_ahead: int
-    running: int
-    decided_at: float
-    considered: tuple[WorkerCost, ...]
-    block_hashes: BlockHashes | None = field(default=None, compare=False, repr=False)
-    booking: Booking | None = field(default=None, compare=False)
-
-    @property
-    def chosen(self) -> WorkerCost:
-        return next(line for line in self.considered if line.worker == self.worker.id)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """No worker can take the request. `detail` is for a person."""
-
-    reason: RefusalReason
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a dispatched request; times in seconds of the router's clock, None where not known.
-
-    completed: the worker's whole answer went to the client.
-    worker_failed: the worker is to blame (refused, reset, died); a client that left is nobody's fault.
-    cached_tokens: as the engine reports them; None means unknown, not zero.
-    """
-
-    completed: bool
-    worker_failed: bool
-    ended_at: float
-    first_byte_at: float | None = None
-    status: int | None = None
-    prompt_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-
-
-class RouterObserver(Protocol):
-    """Somebody who is told what the router did; handed in, never imported."""
-
-    def decided(self, decision: Decision) -> None:
-        """A request was given to a worker."""
-
-    def refused(self, request: RouteRequest, refusal: Refusal) -> None:
-        """No worker was found for a request."""
-
-    def settled(self, decision: Decision, outcome: Outcome) -> None:
-        """A dispatched request ended."""
 
 
 class Router:
@@ -149,20 +54,23 @@ class Router:
         self.policy = policy
         self.calibration = calibration or Calibration()
         self._observers = tuple(observers)
-        self._confirmed_by_events: set[LaneKey] = set()
+        self.block_sizes = BlockSizes(index)
+        self._capacities: dict[LaneKey, int] = {}
+        self._followed: set[LaneKey] = set()
+        self._models: dict[LaneKey, CacheModel] = {}  # of the lanes that are not followed
         self._dispatched = 0
         self.policy_failures = 0
 
     def add_worker(self, spec: WorkerSpec) -> Worker:
         """Take in a worker, with one lane that holds nothing; its id must be free."""
         worker = self.table.add(spec)
-        self._admit(worker, worker.lanes)
+        self._admit(worker)
         return worker
 
     def learn(self, worker: Worker, facts: WorkerFacts) -> None:
         """Take over what the worker said of itself."""
         self.table.learn(worker, facts)
-        self._admit(worker, worker.lanes)
+        self._admit(worker)
 
     def set_ranks(self, worker: Worker, ranks: Sequence[int | None]) -> tuple[Lane, ...]:
         """Give the worker one lane for each rank; ranks that stay keep what they hold, the others are forgotten."""
@@ -171,20 +79,36 @@ class Router:
         for lane in before:
             if lane not in lanes:
                 self._forget_lane(lane)
-        self._admit(worker, lanes)
+        self._admit(worker)
         return lanes
 
     def expect_events(self, lane: Lane, expected: bool) -> None:
-        """Say whether the lane's KV events are heard: then predictions only bridge the time until they come."""
-        (self._confirmed_by_events.add if expected else self._confirmed_by_events.discard)(lane.key)
+        """Say whether the lane's KV events are heard: then predictions only bridge the time until they come.
+
+        Without them (as at first) they never end, and what the lane holds is guessed from what it was sent.
+        """
+        if expected:
+            self._followed.add(lane.key)
+            if self._models.pop(lane.key, None) is not None:
+                # Guesses do not end by themselves, and no event will end one that is wrong.
+                self.index.add_worker(lane.key, 0)
+                self.index.add_worker(lane.key, self._capacities[lane.key])
+        else:
+            self._followed.discard(lane.key)
+            self._models.setdefault(lane.key, CacheModel(self.index, lane.key))
+
+    def follows(self, lane: Lane) -> bool:
+        """Whether the lane's KV events are heard."""
+        return lane.key in self._followed
 
     def came_up(self, worker: Worker) -> None:
         """The worker was away. It may have been restarted, and without events nobody will say so: what its lanes
         without events were sent before proves nothing now. What events confirm is kept.
         """
         for lane in worker.lanes:
-            if lane.key not in self._confirmed_by_events:
-                self.index.clear(lane.key)
+            model = self._models.get(lane.key)
+            if model is not None:
+                model.clear()
 
     def forget(self, worker: Worker) -> None:
         """Drop everything known of a worker that is gone."""
@@ -193,13 +117,20 @@ class Router:
         for lane in worker.lanes:
             self._forget_lane(lane)
 
-    def _admit(self, worker: Worker, lanes: Sequence[Lane]) -> None:
-        for lane in lanes:
-            self.index.add_worker(lane.key, worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS)
+    def _admit(self, worker: Worker) -> None:
+        capacity = worker.capacity_blocks or _UNKNOWN_CAPACITY_BLOCKS
+        for lane in worker.lanes:
+            self.index.add_worker(lane.key, capacity)
+            self._capacities[lane.key] = capacity
+            if not self.follows(lane):
+                self._models.setdefault(lane.key, CacheModel(self.index, lane.key))
 
     def _forget_lane(self, lane: Lane) -> None:
         self.index.forget(lane.key)
-        self._confirmed_by_events.discard(lane.key)
+        self.block_sizes.forget(lane)
+        self._followed.discard(lane.key)
+        self._models.pop(lane.key, None)
+        self._capacities.pop(lane.key, None)
 
     def route(
         self, request: RouteRequest, now: float, rng: random.Random, *, tried: Collection[WorkerId] = ()
@@ -230,13 +161,16 @@ class Router:
         workers = eligible(self.table, request.model, tried, now)
         if isinstance(workers, Refusal):
             return workers
-        hashes = _block_hashes(request, workers)
-        candidates = self._candidates(request, workers, hashes, now)
+        self.block_sizes.refresh(self.table, now)
+        lookup = Lookup(request, workers, self.index, self.block_sizes, self._models, now)
+        holdings = [lookup.best_lane(worker, rng) for worker in workers]
+        candidates = [self._candidate(*each, request, now) for each in zip(workers, holdings, strict=True)]
         asked = PolicyRequest(
             request.prompt_tokens, self.calibration.output_tokens(request.max_tokens), self._dispatched
         )
         policy, costs = self._costs(asked, candidates, rng)
-        chosen = candidates[cheapest(costs, rng)]
+        position = cheapest(costs, rng)
+        chosen, holding = candidates[position], holdings[position]
         return Decision(
             request=request,
             worker=chosen.worker,
@@ -248,7 +182,7 @@ class Router:
             running=chosen.load.requests,
             decided_at=now,
             considered=tuple(map(_line, candidates, costs)),
-            block_hashes=hashes.get(chosen.block_size),
+            foundation=self._foundation(chosen, holding, lookup),
         )
 
     def first_byte(self, decision: Decision, now: float, *, refused: bool = False) -> None:
@@ -273,6 +207,7 @@ class Router:
             self.table.note_answer(decision.worker, _is_failure(outcome), outcome.ended_at)
         if outcome.completed and outcome.output_tokens:
             self._learn(decision, outcome, outcome.output_tokens)
+        self._correct(decision, outcome)
         for observer in self._observers:
             observer.settled(decision, outcome)
 
@@ -282,22 +217,27 @@ class Router:
             seconds = outcome.ended_at - outcome.first_byte_at
             self.calibration.observe_decode(decision.worker.key, decision.running, output_tokens, seconds)
 
-    def _candidates(
-        self, request: RouteRequest, workers: Sequence[Worker], hashes: Mapping[int, BlockHashes], now: float
-    ) -> list[Candidate]:
-        overlaps = {block_size: self.index.match(found, now) for block_size, found in hashes.items()}
-        return [
-            Candidate(
-                worker,
-                worker.lanes[0],
-                worker.load(now),
-                self.calibration.rates(worker.key),
-                overlaps.get(_block_size(worker), {}).get(worker.lanes[0].key, _NOTHING),
-                _block_size(worker),
-                request.prompt_tokens,
-            )
-            for worker in workers
-        ]
+    def _candidate(self, worker: Worker, holding: Holding, request: RouteRequest, now: float) -> Candidate:
+        return Candidate(
+            worker,
+            holding.lane,
+            worker.lane_load(holding.lane, now),
+            self.calibration.rates(worker.key),
+            holding.overlap,
+            holding.block_size,
+            request.prompt_tokens,
+            holding.cached_tokens,
+        )
+
+    def _foundation(self, chosen: Candidate, holding: Holding, lookup: Lookup) -> Foundation:
+        return Foundation(
+            followed=self.follows(chosen.lane),
+            settled=chosen.load.requests == chosen.load.decoding,
+            block_size=holding.own_size,
+            block_hashes=lookup.hashes.get(holding.own_size),
+            held_blocks=holding.own_blocks,
+            tail=holding.tail,
+        )
 
     def _costs(
         self, asked: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random
@@ -325,66 +265,50 @@ class Router:
 
     def _predict(self, decision: Decision, prefill_ends_at: float) -> None:
         """Enter what the worker will hold once it has prefilled this, so that a twin is not sent elsewhere."""
-        if not decision.block_hashes:
+        foundation, lane = decision.foundation, decision.lane.key
+        model = self._models.get(lane)
+        if not foundation.block_hashes:
             return
-        confirmed = decision.lane.key in self._confirmed_by_events
-        lifetime = PREDICTION_SLACK_S if confirmed else UNCONFIRMED_LIFETIME_S
-        self.index.predict(decision.lane.key, decision.block_hashes, prefill_ends_at + lifetime)
+        if model is None:
+            self.index.predict(lane, foundation.block_hashes, prefill_ends_at + PREDICTION_SLACK_S)
+        else:
+            model.sent(foundation.block_hashes, foundation.tail)
+
+    def _correct(self, decision: Decision, outcome: Outcome) -> None:
+        """Take back what was predicted of a prompt that was not computed; of an answered one keep what it left."""
+        foundation, model = decision.foundation, self._models.get(decision.lane.key)
+        hashes, token_ids = foundation.block_hashes, decision.request.token_ids
+        if hashes is None or token_ids is None:
+            return
+        if outcome.computed_nothing:
+            self._withdraw(decision, hashes)
+        elif model is not None and outcome.completed and decision.request.prompt_tokens == len(token_ids):
+            _keep(model, decision, hashes, token_ids, outcome)
+
+    def _withdraw(self, decision: Decision, hashes: BlockHashes) -> None:
+        foundation, model = decision.foundation, self._models.get(decision.lane.key)
+        if model is not None:
+            model.withdrawn(hashes, foundation.held_blocks, foundation.tail)
+        else:
+            truncate(self.index, decision.lane.key, hashes, foundation.held_blocks)
 
 
-_NOTHING = Overlap()
-
-
-def eligible(table: WorkerTable, model: str | None, tried: Collection[WorkerId], now: float) -> list[Worker] | Refusal:
-    """The workers that may get a request for `model`, or why there is none. A body without a model fits any worker.
-
-    Workers that have just failed are left out, unless there is nobody else: never are all of them closed.
-    """
-    serving = [worker for worker in table if model is None or model in worker.models]
-    ready = [worker for worker in serving if worker.status is WorkerStatus.READY]
-    untried = [worker for worker in ready if worker.id not in tried]
-    if untried:
-        return [worker for worker in untried if worker.avoid_until <= now] or untried
-    if ready:
-        return Refusal(RefusalReason.WORKERS_EXHAUSTED, f"all {len(ready)} ready workers failed this request")
-    if not serving and _all_asked(table):
-        known = sorted({name for worker in table for name in worker.models})
-        return Refusal(RefusalReason.UNKNOWN_MODEL, f"no worker serves model '{model}'; served: {', '.join(known)}")
-    return Refusal(RefusalReason.NO_WORKER_READY, _why_none_ready(model, serving or list(table)))
+def _keep(
+    model: CacheModel, decision: Decision, hashes: BlockHashes, token_ids: Sequence[int], outcome: Outcome
+) -> None:
+    """Enter what an answered request left in a cache without events, and what its report says of the guess."""
+    foundation, reported = decision.foundation, outcome.cached_tokens
+    size = foundation.block_size
+    if foundation.tail is not None and reported is not None:
+        model.tail_reported(foundation.tail, reported > foundation.held_blocks * size)
+    model.ended(hashes, token_ids, size, outcome.output_tokens or 0)
+    if reported is not None and foundation.settled:
+        model.reported(hashes, size, decision.cached_tokens, reported)
 
 
 def _is_failure(outcome: Outcome) -> bool:
     """Whether the worker is broken or too busy; other 4xx are the client's doing."""
     return outcome.worker_failed or (outcome.status is not None and (outcome.status == 429 or outcome.status >= 500))
-
-
-def _all_asked(table: WorkerTable) -> bool:
-    """Whether it is known what is served: a worker is ready, and none is still waiting for its first look."""
-    statuses = {worker.status for worker in table}
-    return WorkerStatus.READY in statuses and WorkerStatus.STARTING not in statuses
-
-
-def _why_none_ready(model: str | None, workers: Sequence[Worker]) -> str:
-    if not workers:
-        return "no worker is registered"
-    asked = f"model '{model}'" if model else "this"
-    told = "; ".join(f"{worker.id} is {worker.status} ({worker.status_reason})" for worker in workers[:_WORKERS_TOLD])
-    more = f"; and {len(workers) - _WORKERS_TOLD} more" if len(workers) > _WORKERS_TOLD else ""
-    return f"no worker that serves {asked} is ready: {told}{more}"
-
-
-def _block_hashes(request: RouteRequest, workers: Sequence[Worker]) -> dict[int, BlockHashes]:
-    """The prompt's hashes for each block size among the workers; none where its tokens are not known."""
-    if request.token_ids is None:
-        return {}
-    namespace = request.namespace
-    if request.model is not None and any(worker.models.get(request.model, False) for worker in workers):
-        namespace = dataclasses.replace(namespace, adapter=request.model)
-    return {size: hash_blocks(request.token_ids, size, namespace) for size in set(map(_block_size, workers))}
-
-
-def _block_size(worker: Worker) -> int:
-    return worker.block_size or DEFAULT_BLOCK_SIZE
 
 
 def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
@@ -395,4 +319,5 @@ def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
         candidate.cached_tokens,
         candidate.load.requests,
         candidate.load.queued_tokens,
+        candidate.lane,
     )

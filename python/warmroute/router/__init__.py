@@ -1,0 +1,16 @@
+"""The router: which worker a request goes to. `route` decides, `settle` learns; no clock, no socket, no await."""
+
+from warmroute.router.decision import Decision, Outcome, Refusal, RouteRequest, RouterObserver, WorkerCost
+from warmroute.router.eligibility import eligible
+from warmroute.router.router import Router
+
+__all__ = [
+    "Decision",
+    "Outcome",
+    "Refusal",
+    "RouteRequest",
+    "Router",
+    "RouterObserver",
+    "WorkerCost",
+    "eligible",
+]

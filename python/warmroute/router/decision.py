@@ -1,0 +1,134 @@
+"""What the router is asked, what it decides, and what becomes of that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from warmroute.block import BlockHashes, Namespace, Overlap
+from warmroute.cache_model import Tail
+from warmroute.errors import RefusalReason
+from warmroute.policy import Cost
+from warmroute.worker import Booking, Lane, Worker, WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """What the router needs to know of a request.
+
+    token_ids: the prompt whose prefix is looked up; None when it could not be told: then load alone decides.
+    prompt_tokens: all tokens to prefill, over all prompts of the body.
+    rank: the data-parallel rank that the client itself asks for; where a worker has it, no other is considered.
+    """
+
+    request_id: str
+    model: str | None
+    token_ids: Sequence[int] | None
+    prompt_tokens: int
+    stream: bool = False
+    max_tokens: int | None = None
+    namespace: Namespace = field(default_factory=Namespace)
+    rank: int | None = None
+
+
+@dataclass(slots=True)
+class WorkerCost:
+    """One worker's line in a decision: its best lane, what that holds of the prompt, and the load on it."""
+
+    worker: WorkerId
+    cost: Cost
+    overlap: Overlap
+    cached_tokens: int
+    requests: int
+    queued_tokens: int
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What a decision's prediction of cached tokens rests on, and what is entered into the index for it.
+
+    followed: the lane's events are heard; without them the cache is guessed from what was sent.
+    settled: no other prompt was still to be computed there, so that what it holds did not hang on one.
+    block_hashes: of the prompt, in blocks of `block_size`; None where its tokens are not known.
+    held_blocks: how many of these the lane held or was predicted to hold.
+    tail: the answer that the prompt seems to continue, on a lane without events.
+    """
+
+    followed: bool
+    settled: bool
+    block_size: int
+    block_hashes: BlockHashes | None = None
+    held_blocks: int = 0
+    tail: Tail | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which worker and which of its lanes, and why: the cost of each candidate split in its terms."""
+
+    request: RouteRequest
+    worker: Worker
+    lane: Lane
+    policy: str
+    unit: str
+    cached_tokens: int
+    tokens_ahead: int
+    running: int
+    decided_at: float
+    considered: tuple[WorkerCost, ...]
+    foundation: Foundation = field(compare=False, repr=False)
+    booking: Booking | None = field(default=None, compare=False)
+
+    @property
+    def chosen(self) -> WorkerCost:
+        return next(line for line in self.considered if line.worker == self.worker.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No worker can take the request. `detail` is for a person."""
+
+    reason: RefusalReason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a dispatched request; times in seconds of the router's clock, None where not known.
+
+    completed: the worker's whole answer went to the client.
+    worker_failed: the worker is to blame (refused, reset, died); a client that left is nobody's fault.
+    cached_tokens: as the engine reports them; None means unknown, not zero.
+    """
+
+    completed: bool
+    worker_failed: bool
+    ended_at: float
+    first_byte_at: float | None = None
+    status: int | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the worker answered with an error."""
+        return self.status is not None and self.status >= 400
+
+    @property
+    def computed_nothing(self) -> bool:
+        """Whether the worker surely did not get to the prompt: it broke off before it answered, or refused."""
+        return self.refused or (self.worker_failed and self.first_byte_at is None)
+
+
+class RouterObserver(Protocol):
+    """Somebody who is told what the router did; handed in, never imported."""
+
+    def decided(self, decision: Decision) -> None:
+        """A request was given to a worker."""
+
+    def refused(self, request: RouteRequest, refusal: Refusal) -> None:
+        """No worker was found for a request."""
+
+    def settled(self, decision: Decision, outcome: Outcome) -> None:
+        """A dispatched request ended."""

@@ -1,0 +1,114 @@
+"""What each lane holds of a prompt, and which lane of a worker would get it."""
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from warmroute.block import BlockHashes, Overlap, hash_blocks
+from warmroute.cache_model import CacheModel, Tail
+from warmroute.policy import cached_tokens
+from warmroute.prefix_index import PrefixIndex
+from warmroute.router.block_sizes import BlockSizes, most_used
+from warmroute.router.decision import RouteRequest
+from warmroute.worker import Lane, LaneKey, Worker
+
+_NOTHING = Overlap()
+
+
+@dataclass(slots=True)
+class Holding:
+    """What one lane holds of a prompt: the most tokens over its block sizes.
+
+    `overlap` counts blocks of `block_size`. Of the prompt's blocks in the lane's own size, in which predictions are
+    made, it holds `own_blocks`; on a lane without events these may go on with the answer `tail`.
+    """
+
+    lane: Lane
+    overlap: Overlap
+    block_size: int
+    cached_tokens: int
+    own_size: int
+    own_blocks: int
+    tail: Tail | None = None
+
+
+class Lookup:
+    """One prompt's lookup: hashed once per block size, matched once per size, read once per lane."""
+
+    def __init__(
+        self,
+        request: RouteRequest,
+        workers: Sequence[Worker],
+        index: PrefixIndex,
+        sizes: BlockSizes,
+        models: Mapping[LaneKey, CacheModel],
+        now: float,
+    ) -> None:
+        self._request = request
+        self._models = models
+        self._now = now
+        self._sizes = {lane.key: sizes.of(worker, lane) for worker in workers for lane in worker.lanes}
+        self.hashes = _hashes(request, workers, most_used(set(self._sizes.values())))
+        self._overlaps = {size: index.match(found, now) for size, found in self.hashes.items()}
+
+    def best_lane(self, worker: Worker, rng: random.Random) -> Holding:
+        """The lane that the worker's request should go to, with what it holds.
+
+        Of several the one with the fewest tokens to compute, ours and those queued; then the one with the fewest
+        requests; then any. A rank that the client asked for is taken where the worker has it.
+        """
+        lanes = worker.lanes
+        if len(lanes) == 1:
+            return self._holding(lanes[0])
+        asked = None if self._request.rank is None else worker.lane_of(self._request.rank)
+        if asked is not None:
+            return self._holding(asked)
+        holdings = [self._holding(lane) for lane in lanes]
+        ahead = [(each.lane.queued_tokens - each.cached_tokens, each.lane.requests) for each in holdings]
+        least = min(ahead)
+        equals = [holding for holding, cost in zip(holdings, ahead, strict=True) if cost == least]
+        return equals[0] if len(equals) == 1 else rng.choice(equals)
+
+    def _holding(self, lane: Lane) -> Holding:
+        sizes = self._sizes[lane.key]
+        own = best = self._in_size(lane, sizes[0])
+        for size in sizes[1:]:
+            other = self._in_size(lane, size)
+            if other.cached_tokens > best.cached_tokens:
+                best = other
+        best.own_size, best.own_blocks = own.block_size, own.overlap.blocks
+        model = self._models.get(lane.key)
+        if model is not None and best.own_blocks:
+            self._follow_tail(best, model)
+        return best
+
+    def _in_size(self, lane: Lane, size: int) -> Holding:
+        overlap = self._overlaps[size].get(lane.key, _NOTHING) if size in self._overlaps else _NOTHING
+        tokens = cached_tokens(overlap.blocks, size, self._request.prompt_tokens) if overlap is not _NOTHING else 0
+        return Holding(lane, overlap, size, tokens, size, 0)
+
+    def _follow_tail(self, holding: Holding, model: CacheModel) -> None:
+        """Adds the answer that the prompt takes up, where the engine keeps answers and this one is still there."""
+        hashes, token_ids = self.hashes.get(holding.own_size), self._request.token_ids
+        if hashes is None or token_ids is None:
+            return
+        tail = model.tail_of(hashes, holding.own_blocks, token_ids, holding.own_size)
+        if tail is None:
+            return
+        more = min(model.blocks_of(tail, self._now), len(hashes) - holding.own_blocks)
+        holding.tail = tail if more else None
+        if more and model.counts_on_tails:
+            overlap = dataclasses.replace(holding.overlap, predicted=holding.overlap.predicted + more)
+            holding.overlap = overlap
+            holding.cached_tokens = cached_tokens(overlap.blocks, holding.own_size, self._request.prompt_tokens)
+
+
+def _hashes(request: RouteRequest, workers: Sequence[Worker], sizes: Sequence[int]) -> dict[int, BlockHashes]:
+    """The prompt's hashes in each block size; none where its tokens are not known."""
+    if request.token_ids is None:
+        return {}
+    namespace = request.namespace
+    if request.model is not None and any(worker.models.get(request.model, False) for worker in workers):
+        namespace = dataclasses.replace(namespace, adapter=request.model)
+    return {size: hash_blocks(request.token_ids, size, namespace) for size in sizes}
