@@ -9,6 +9,8 @@
       AddressInUse           the address to listen on is taken
       ChildFailed            (in demo.child) a process that the demo started has ended too early
       UnreadableBody         (in openai_api.body) a request's body is not what its endpoint takes
+      RouterUnreachable      (in cli.router_page) no router answers a command that looks into one
+      PageRefused            (in cli.router_page) the router answered such a command with an error
       UnusableState          (in gateway.state_file) a state file cannot be read or written
 
 A refusal is a value, not an error: `Refusal(RefusalReason.NO_WORKER_READY)` becomes a status code at the border.

@@ -1,0 +1,61 @@
+"""Asks a running router for one of its own pages, for commands that look into it."""
+
+import asyncio
+
+import aiohttp
+
+from warmroute.errors import WarmrouteError
+
+# A router answers at once; a large index takes a while to be written out.
+_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=120.0)
+
+
+class RouterUnreachable(WarmrouteError):
+    """Nothing that answers like a router is at the URL; the text says what to do next."""
+
+
+class PageRefused(WarmrouteError):
+    """The router answered a request with an error of its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def get(url: str, path: str) -> bytes:
+    """The body at `path`. Raises RouterUnreachable or PageRefused."""
+    return _ask(url, "GET", path)
+
+
+def post(url: str, path: str, body: bytes = b"") -> bytes:
+    """The body of the answer. Raises RouterUnreachable or PageRefused."""
+    return _ask(url, "POST", path, body)
+
+
+def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
+    async def exchange() -> bytes:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            session.request(method, url.rstrip("/") + path, data=body) as response,
+        ):
+            if response.status >= 400:
+                raise PageRefused(response.status, await _message(response))
+            return await response.read()
+
+    try:
+        return asyncio.run(exchange())
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+        raise RouterUnreachable(f"'{url}' is no URL; write http://HOST:PORT") from error
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise RouterUnreachable(
+            f"no router answers at {url} ({error or 'it took too long'}); start one with 'warmroute serve', "
+            f"or name another with --url http://HOST:PORT"
+        ) from error
+
+
+async def _message(response: aiohttp.ClientResponse) -> str:
+    """The router's reason where it gave one, else the status."""
+    try:
+        return str((await response.json(content_type=None))["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{response.url} answers {response.status} {response.reason}: is a warmroute router there?"

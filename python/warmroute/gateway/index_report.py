@@ -1,0 +1,127 @@
+"""What `warmroute index` tells of an index: of a running router's, as its pages send it, or of one in a state file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from warmroute.gateway.state_file import LaneState, SavedState, UnusableState
+from warmroute.prefix_index import PrefixIndex
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """One lane. `block_sizes`: its confirmed blocks by their tokens.
+
+    complete: whether it holds all that the engine holds, as far as can be told; None where no events are heard.
+    age_s: seconds since its last event, or since it was written to the file; None where there was none.
+    """
+
+    worker: str
+    rank: int | None
+    endpoint: str | None
+    blocks: int
+    block_sizes: dict[int, int]
+    complete: bool | None
+    last_seq: int | None
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """An index. `router`: the version that runs or wrote it; `counts`: see `PrefixIndex.stats`.
+
+    `state_file` is the report of the router's `StateKeeper`; None where it keeps none, and for a file.
+    """
+
+    source: str
+    router: str
+    lanes: tuple[LaneReport, ...]
+    counts: dict[str, int]
+    state_file: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The result of a check: sound where `problems` is empty."""
+
+    lanes: int
+    blocks: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLane:
+    """What became of one lane that a running router was given; `detail` says why it was not taken, or what comes."""
+
+    worker: str
+    rank: int | None
+    taken: bool
+    blocks: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What became of all lanes that a running router was given."""
+
+    lanes: tuple[LoadedLane, ...]
+
+
+def report_of_file(state: SavedState, source: str, now: float) -> IndexReport:
+    """What a state file holds; `now` in seconds of the Unix epoch. Raises UnusableState for a lane that is damaged."""
+    index = PrefixIndex()
+    lanes = tuple(_lane_report(index, number, lane, now) for number, lane in enumerate(state.lanes))
+    return IndexReport(source, state.router, lanes, index.stats())
+
+
+def _lane_report(index: PrefixIndex, number: int, lane: LaneState, now: float) -> LaneReport:
+    _restore(index, number, lane)
+    position = lane.position
+    return LaneReport(
+        lane.worker,
+        lane.rank,
+        lane.endpoint,
+        index.blocks(number),
+        index.block_sizes(number),
+        None if position is None else position.complete,
+        None if position is None else position.seq,
+        max(0.0, now - lane.taken_at),
+    )
+
+
+def check_of_file(state: SavedState) -> CheckReport:
+    """Restores each lane and has the index examine itself; the frame and checksum were checked when it was read."""
+    index = PrefixIndex()
+    problems = list(_problems(index, state))
+    blocks = sum(index.blocks(number) for number in index.workers())
+    return CheckReport(len(state.lanes), blocks, tuple(problems))
+
+
+def _problems(index: PrefixIndex, state: SavedState) -> Iterator[str]:
+    seen: set[tuple[str, str, int | None]] = set()
+    for number, lane in enumerate(state.lanes):
+        if (lane.worker, lane.endpoint, lane.rank) in seen:
+            yield f"{lane.name}: it is in the file twice"
+        seen.add((lane.worker, lane.endpoint, lane.rank))
+        try:
+            _restore(index, number, lane)
+        except UnusableState as error:
+            yield str(error)
+    yield from integrity_problems(index)
+
+
+def integrity_problems(index: PrefixIndex) -> tuple[str, ...]:
+    """What the index finds wrong with itself, as at most one line."""
+    try:
+        index.check_integrity()
+    except AssertionError as error:
+        return (f"the index contradicts itself: {error}",)
+    return ()
+
+
+def _restore(index: PrefixIndex, number: int, lane: LaneState) -> None:
+    index.add_worker(number, 0)
+    try:
+        index.restore(number, lane.blob)
+    except ValueError as error:
+        raise UnusableState(f"{lane.name}: its blocks cannot be read: {error}") from error
