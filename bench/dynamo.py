@@ -45,3 +45,9 @@ def dynamo_tree() -> Iterator[DynamoTree]:
             yield DynamoTree(process)
         finally:
             process.terminate()
+
+
+def version() -> str:
+    """Of the installed one."""
+    code = "from importlib.metadata import version; print(version('ai-dynamo-runtime'))"
+    return subprocess.run([PYTHON, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
