@@ -79,6 +79,8 @@ def test_a_file_is_for_its_owner_and_holds_what_was_given(tmp_path: Path) -> Non
 def test_no_file_is_no_state(tmp_path: Path) -> None:
     assert read(tmp_path / "none") is None
     assert read(tmp_path / "no" / "folder") is None
+    (tmp_path / "file").touch()
+    assert read(tmp_path / "file" / "none") is None
 
 
 @pytest.mark.parametrize("at", [*range(0, _HEAD_END, 7), *range(_HEAD_END, len(DATA), 37), len(DATA) - 1])

@@ -165,7 +165,7 @@ def read(path: Path) -> SavedState | None:
         if path.exists() and not path.is_file():
             raise UnusableState("it is no regular file")
         return decode(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise UnusableState(f"it cannot be read: {error.strerror}") from error
