@@ -53,10 +53,10 @@ def _ready_line(engine: RunningEngine, *, as_json: bool) -> str:
         ready = {
             "url": engine.url,
             "model": engine.model_name,
-            "kv_events_endpoint": source.get("endpoint"),
+            "kv_events_endpoint": engine.kv_events_endpoint,
             "kv_replay_endpoint": source.get("replay_endpoint"),
             "pid": os.getpid(),
         }
         return json.dumps(ready)
-    events = source.get("endpoint", "none")
+    events = engine.kv_events_endpoint or "none"
     return f"{engine.model_name} is ready at {engine.url} (KV events: {events}); stop it with Ctrl-C"

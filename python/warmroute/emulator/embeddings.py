@@ -34,7 +34,8 @@ async def embeddings(request: web.Request) -> web.Response:
         generations = []
         for ids in prompts:
             server.check_length(len(ids), len(_NO_ANSWER))
-            generations.append(held.enter_context(server.engine.generation(ids, _NO_ANSWER, prompt.namespace)))
+            engine = server.engine_for(request)
+            generations.append(held.enter_context(engine.generation(ids, _NO_ANSWER, prompt.namespace)))
         for generation in generations:
             await generation.beyond(0)
     data = [

@@ -39,7 +39,7 @@ def generating(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Stre
         exchange = _exchange(server, endpoint, body, prompts)
         with ExitStack() as held:
             generations = [
-                held.enter_context(server.engine.generation(ids, answer.token_ids, prompt.namespace))
+                held.enter_context(server.engine_for(request).generation(ids, answer.token_ids, prompt.namespace))
                 for ids, answer in zip(exchange.prompts, exchange.answers, strict=True)
             ]
             answer_format = _FORMATS[endpoint](exchange)

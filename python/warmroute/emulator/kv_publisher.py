@@ -24,7 +24,7 @@ _HWM = 100_000
 
 
 class KvPublisher:
-    """Publishes batches of changes and answers replay requests; a context manager that closes its sockets.
+    """Publishes batches of one rank's changes and answers replay requests; a context manager that closes its sockets.
 
     `wall_clock` gives seconds since 1970, for the batches' timestamps.
     """
@@ -67,6 +67,11 @@ class KvPublisher:
         self._pub.send_multipart((self.topic.encode(), _sequence(self._next), payload), flags=zmq.NOBLOCK)
         self._next += 1
 
+    def restart(self) -> None:
+        """Go on as the publisher of a new process: batches are counted from 0, none is kept of those before."""
+        self._next = 0
+        self._kept.clear()
+
     async def serve_replay(self) -> None:
         """Answer replay requests until cancelled; frames that are no request are ignored."""
         while True:
@@ -74,9 +79,9 @@ class KvPublisher:
             if len(frames) == 3 and frames[1] == b"" and len(frames[2]) == _SEQUENCE_BYTES:
                 await self._send_kept(frames[0], int.from_bytes(frames[2], "big"))
 
-    def sources(self) -> dict[str, dict[str, Any]]:
-        """The answer to GET /kv_event_sources: data parallel rank -> where its events come from."""
-        source = {
+    def source(self) -> dict[str, Any]:
+        """Where the events come from, as vLLM's KVEventsConfig."""
+        return {
             "enable_kv_cache_events": True,
             "publisher": "zmq",
             "endpoint": self.endpoint,
@@ -86,7 +91,6 @@ class KvPublisher:
             "max_queue_size": _HWM,
             "topic": self.topic,
         }
-        return {"0": source}
 
     def close(self) -> None:
         """Close the sockets; what was not sent by now is lost."""

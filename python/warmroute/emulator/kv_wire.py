@@ -14,7 +14,6 @@ from warmroute.engine_model import KvChange, KvRemoved, KvStored
 _MEDIUM = "GPU"
 _GROUP = 0
 _KIND = "full_attention"
-_RANK = 0
 
 ExtraKeys = list[tuple[str, ...] | None]
 
@@ -73,15 +72,16 @@ _CLEARED = {"map": _MapCleared, "array": _ArrayCleared}
 
 
 class KvWire:
-    """Encodes batches in one form: "map" or "array"."""
+    """Encodes batches of one data-parallel rank in one form: "map" or "array"."""
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, rank: int = 0) -> None:
+        self._rank = rank
         self._stored, self._removed, self._cleared = _STORED[form], _REMOVED[form], _CLEARED[form]
         self._encode = msgspec.msgpack.Encoder().encode
 
     def batch(self, timestamp: float, changes: Sequence[KvChange]) -> bytes:
         """One batch of events; `timestamp` in seconds since 1970."""
-        return self._encode([timestamp, [self._event(change) for change in changes], _RANK])
+        return self._encode([timestamp, [self._event(change) for change in changes], self._rank])
 
     def _event(self, change: KvChange) -> msgspec.Struct:
         if isinstance(change, KvStored):

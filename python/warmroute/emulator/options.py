@@ -17,13 +17,21 @@ class EmulatorOptions:
     model: str = option("warmroute-tiny", "folder with the tokenizer and chat template, or the packaged model")
     served_model_name: str | None = option(None, "name of the model in the API (default: as --model)")
     speedup: float = option(1.0, "how many times faster than the modelled engine time runs")
-    kv_events: str = option(
-        "map", "KV events in vLLM's wire format of 0.24 and later, of before, or none", choices=("map", "array", "off")
+    data_parallel_size: int = option(
+        1, "engines behind this server, each with a cache of its own; the header X-data-parallel-rank chooses one"
     )
-    kv_events_port: int = option(0, "port of the KV events; 0 takes a free one, told by /kv_event_sources")
-    kv_replay_port: int = option(0, "port of the replay of KV events; 0 takes a free one")
+    kv_events: str = option(
+        "map",
+        "KV events in vLLM's wire format of 0.24 and later, of before, as TensorRT-LLM hands them out at "
+        "POST /kv_cache_events, or none",
+        choices=("map", "array", "trtllm", "off"),
+    )
+    kv_events_port: int = option(
+        0, "port of the KV events, of rank 0 (the next ones of the others); 0 takes free ones, see /kv_event_sources"
+    )
+    kv_replay_port: int = option(0, "port of the replay of KV events, of rank 0; 0 takes free ones")
     kv_events_topic: str = option("", "topic of the KV events")
-    kv_buffer_steps: int = option(10_000, "batches of KV events kept for replay")
+    kv_buffer_steps: int = option(10_000, "batches of KV events kept for replay, or single ones until asked for")
     answer_tokens: int = option(
         512, "typical length of an answer that ends by itself; it varies by half, from prompt to prompt"
     )
@@ -36,9 +44,18 @@ class EmulatorOptions:
         for name in ("port", "kv_events_port", "kv_replay_port"):
             if not 0 <= getattr(self, name) <= 65_535:
                 raise ConfigError(f"{name} must be from 0 to 65535, not {getattr(self, name)}")
-        for name in ("answer_tokens", "kv_buffer_steps"):
+        for name in ("kv_events_port", "kv_replay_port"):
+            last = getattr(self, name) + self.data_parallel_size - 1
+            if getattr(self, name) and last > 65_535:
+                raise ConfigError(f"{name} {getattr(self, name)} leaves no ports for {self.data_parallel_size} ranks")
+        for name in ("answer_tokens", "kv_buffer_steps", "data_parallel_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def publishes(self) -> bool:
+        """Whether KV events go out over ZMQ."""
+        return self.kv_events in ("map", "array")
 
     @property
     def model_name(self) -> str:

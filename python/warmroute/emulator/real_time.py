@@ -82,6 +82,16 @@ class RealTimeEngine:
         self._ids = count()
         self._news = asyncio.Event()
 
+    @property
+    def in_flight(self) -> int:
+        """Requests that were submitted and have not left."""
+        return len(self._generations)
+
+    def restart(self, model: EngineModel) -> None:
+        """Go on with `model`, as a new engine process would; there must be no request."""
+        assert not self._generations, "an engine with requests cannot be replaced"
+        self.model = model
+
     @contextmanager
     def generation(
         self, prompt_ids: Sequence[int], answer_ids: Sequence[int], namespace: Namespace

@@ -1,4 +1,4 @@
-"""One emulated engine, from its options to its sockets."""
+"""One emulated server, from its options to its sockets."""
 
 import asyncio
 import errno
@@ -18,15 +18,16 @@ from warmroute.emulator.answer import AnswerBook, Codec
 from warmroute.emulator.embeddings import embeddings
 from warmroute.emulator.engine_server import SERVER, EngineServer
 from warmroute.emulator.generate import generating
+from warmroute.emulator.kv_buffer import KvBuffer
 from warmroute.emulator.kv_publisher import KvPublisher
 from warmroute.emulator.kv_wire import KvWire
-from warmroute.emulator.metrics import EngineMetrics
+from warmroute.emulator.metrics import ServerMetrics
 from warmroute.emulator.options import EmulatorOptions
 from warmroute.emulator.prompt_ids import PromptReader
 from warmroute.emulator.real_time import RealTimeEngine
 from warmroute.emulator.refusal import error_body, shaped
 from warmroute.emulator.token_routes import detokenize, tokenize
-from warmroute.engine_model import EngineModel, KvChange
+from warmroute.engine_model import EngineModel, EngineState, KvChange
 from warmroute.errors import AddressInUse, ConfigError
 from warmroute.openai_api import Endpoint
 from warmroute.tokenizer import LocalTokenizer
@@ -42,13 +43,37 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class RunningEngine:
-    """An engine that answers at `url`; `kv_event_sources` is empty without KV events."""
+    """A server that answers at `url`. `kv_event_sources` is empty unless KV events are published."""
 
     url: str
     model_name: str
     kv_event_sources: dict[str, dict[str, Any]]
-    engine: RealTimeEngine
+    _server: EngineServer
     _work: Sequence["asyncio.Task[None]"]
+
+    @property
+    def engines(self) -> Sequence[RealTimeEngine]:
+        """One for each data-parallel rank."""
+        return self._server.engines
+
+    @property
+    def kv_events_endpoint(self) -> str | None:
+        """Where rank 0 tells of its cache: an address to subscribe to, or one to ask; None without KV events."""
+        if self._server.buffers:
+            return f"{self.url}/kv_cache_events"
+        return self.kv_event_sources["0"]["endpoint"] if self.kv_event_sources else None
+
+    @property
+    def engine(self) -> RealTimeEngine:
+        """The engine of rank 0."""
+        return self.engines[0]
+
+    def restart_rank(self, rank: int) -> None:
+        """Let one rank, which has no request, be another process from here on: empty, its batches counted from 0."""
+        self.engines[rank].restart(_model(self._server.options, secrets.randbits(63)))
+        told: Sequence[KvPublisher | KvBuffer] = self._server.publishers or self._server.buffers
+        if told:
+            told[rank].restart()
 
     async def failed(self) -> None:
         """Wait until a part of the engine ends by an error, and raise it; cancel to stop waiting."""
@@ -57,7 +82,7 @@ class RunningEngine:
 
 @asynccontextmanager
 async def serve_engine(options: EmulatorOptions, codec: Codec | None = None) -> AsyncIterator[RunningEngine]:
-    """Run one engine while the block lasts; `codec` takes the place of the tokenizer that `options` name.
+    """Run one server while the block lasts; `codec` takes the place of the tokenizer that `options` name.
 
     Raises ModelAssetError where there is no such model, AddressInUse where a port is taken, ConfigError where the
     address cannot be listened on.
@@ -71,42 +96,60 @@ async def serve_engine(options: EmulatorOptions, codec: Codec | None = None) -> 
         work: list[asyncio.Task[None]] = []
         try:
             url = await _listen(runner, options)
-            work.append(asyncio.create_task(server.engine.run()))
-            sources: dict[str, dict[str, Any]] = {}
-            if server.publisher is not None:
-                sources = server.publisher.sources()
-                work.append(asyncio.create_task(server.publisher.serve_replay()))
-            yield RunningEngine(url, options.model_name, sources, server.engine, work)
+            work.extend(asyncio.create_task(engine.run()) for engine in server.engines)
+            work.extend(asyncio.create_task(publisher.serve_replay()) for publisher in server.publishers)
+            yield RunningEngine(url, options.model_name, server.kv_event_sources(), server, work)
         finally:
             await runner.cleanup()
             await _cancel(work)
 
 
 def _build(options: EmulatorOptions, codec: Codec, held: ExitStack) -> EngineServer:
-    model = EngineModel(options.engine, secrets.randbits(63) if options.seed is None else options.seed)
-    metrics = EngineMetrics(options.model_name, options.engine, model.state)
-    publisher = None if options.kv_events == "off" else held.enter_context(_publisher(options))
-    engine = RealTimeEngine(
-        model,
-        speedup=options.speedup,
-        clock=time.monotonic,
-        publish=_drop if publisher is None else publisher.publish,
-        observer=metrics,
-    )
+    ranks = range(options.data_parallel_size)
+    first_seed = secrets.randbits(63) if options.seed is None else options.seed
+    models = [_model(options, first_seed + (rank << 32)) for rank in ranks]
+    publishers = [held.enter_context(_publisher(options, rank)) for rank in ranks] if options.publishes else []
+    buffers = [_buffer(options, rank) for rank in ranks] if options.kv_events == "trtllm" else []
+    told: Sequence[KvPublisher | KvBuffer] = publishers or buffers
+    # A rank's model may be replaced, so its state is asked for by the engine that runs it.
+    engines: list[RealTimeEngine] = []
+    metrics = ServerMetrics(options.model_name, options.engine, [_state_of(engines, rank) for rank in ranks])
+    for rank, model in enumerate(models):
+        engine = RealTimeEngine(
+            model,
+            speedup=options.speedup,
+            clock=time.monotonic,
+            publish=told[rank].publish if told else _drop,
+            observer=metrics.of_rank(rank),
+        )
+        engines.append(engine)
     book = AnswerBook(codec, options.model_name, options.answer_tokens)
-    return EngineServer(options, codec, book, PromptReader(codec), engine, metrics, publisher)
+    return EngineServer(options, codec, book, PromptReader(codec), engines, metrics, publishers, buffers)
 
 
-def _publisher(options: EmulatorOptions) -> KvPublisher:
+def _model(options: EmulatorOptions, seed: int) -> EngineModel:
+    return EngineModel(options.engine, seed, keeps_partial_blocks=options.kv_events == "trtllm")
+
+
+def _state_of(engines: Sequence[RealTimeEngine], rank: int) -> Callable[[], EngineState]:
+    return lambda: engines[rank].model.state()
+
+
+def _publisher(options: EmulatorOptions, rank: int) -> KvPublisher:
     return KvPublisher(
-        KvWire(options.kv_events),
+        KvWire(options.kv_events, rank),
         host=options.host,
-        port=options.kv_events_port,
-        replay_port=options.kv_replay_port,
+        port=options.kv_events_port and options.kv_events_port + rank,
+        replay_port=options.kv_replay_port and options.kv_replay_port + rank,
         topic=options.kv_events_topic,
         buffer_steps=options.kv_buffer_steps,
         wall_clock=time.time,
     )
+
+
+def _buffer(options: EmulatorOptions, rank: int) -> KvBuffer:
+    named = rank if options.data_parallel_size > 1 else None
+    return KvBuffer(options.engine, rank=named, limit=options.kv_buffer_steps)
 
 
 def _drop(changes: Sequence[KvChange]) -> None:
@@ -134,6 +177,8 @@ def _application(server: EngineServer) -> web.Application:
             web.get("/metrics", service_routes.metrics),
         ]
     )
+    if server.buffers:
+        app.add_routes([web.post("/kv_cache_events", service_routes.kv_cache_events)])
     return app
 
 

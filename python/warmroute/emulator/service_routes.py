@@ -44,14 +44,20 @@ async def metrics(request: web.Request) -> web.Response:
 
 
 async def reset_prefix_cache(request: web.Request) -> web.Response:
-    """Drop the prefix cache; `success` is false while requests hold blocks."""
-    return _json({"success": request.app[SERVER].engine.reset_prefix_cache()})
+    """Drop the prefix cache of every rank; `success` is false where requests hold blocks."""
+    dropped = [engine.reset_prefix_cache() for engine in request.app[SERVER].engines]
+    return _json({"success": all(dropped)})
 
 
 async def kv_event_sources(request: web.Request) -> web.Response:
     """Where the KV events of each data parallel rank come from; none without KV events."""
-    publisher = request.app[SERVER].publisher
-    return _json({} if publisher is None else publisher.sources())
+    return _json(request.app[SERVER].kv_event_sources())
+
+
+async def kv_cache_events(request: web.Request) -> web.Response:
+    """The KV events since the last question, each handed out once, as `trtllm-serve` does."""
+    events = [event for buffer in request.app[SERVER].buffers for event in buffer.drain()]
+    return _json(events)
 
 
 def _json(value: Any) -> web.Response:

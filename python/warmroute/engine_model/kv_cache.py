@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from warmroute.block import Namespace, hash_blocks
 from warmroute.engine_model.block_pool import BlockPool
 from warmroute.engine_model.kv_change import KvChange, KvCleared, KvRemoved, KvStored
 from warmroute.engine_model.request import LiveRequest
@@ -13,10 +14,16 @@ class KvCache:
     A block is labelled, and announced, in the step that computes its last token. A prompt that is cached to its
     end has its last block computed anew, which makes a second block of the same hash: vLLM does not merge them,
     and neither does this cache.
+
+    With `keeps_partial_blocks` the last block of a request stays announced although it is not full, as in TensorRT-LLM.
+    It is never found: only full blocks are looked for.
     """
 
-    def __init__(self, pool: BlockPool, block_size: int, enable_prefix_caching: bool) -> None:
+    def __init__(
+        self, pool: BlockPool, block_size: int, enable_prefix_caching: bool, keeps_partial_blocks: bool = False
+    ) -> None:
         self._pool = pool
+        self._keeps_partial_blocks = keeps_partial_blocks
         self._block_size = block_size
         self._prefix_caching = enable_prefix_caching
         self._changes: list[KvChange] = []
@@ -69,6 +76,8 @@ class KvCache:
 
     def release(self, live: LiveRequest) -> None:
         """Take all blocks back; what was labelled stays findable until its block is handed out again."""
+        if self._keeps_partial_blocks:
+            self._label_partial(live)
         self._pool.release(live.blocks)
         live.blocks = []
         live.labelled_blocks = 0
@@ -118,3 +127,13 @@ class KvCache:
         token_ids = live.token_ids[start * size : full_blocks * size]
         self._changes.append(KvStored(hashes, parent, token_ids, size, live.request.namespace))
         live.labelled_blocks = full_blocks
+
+    def _label_partial(self, live: LiveRequest) -> None:
+        full, size = live.labelled_blocks, self._block_size
+        if not self._prefix_caching or len(live.blocks) == full:
+            return
+        token_ids = live.token_ids[full * size : live.computed]
+        parent = live.block_hashes[full - 1] if full else None
+        (block_hash,) = hash_blocks(token_ids, len(token_ids), Namespace(salt=f"partial block after {parent}"))
+        self._pool.label(live.blocks[full], block_hash)
+        self._changes.append(KvStored([block_hash], parent, token_ids, size, live.request.namespace))

@@ -11,8 +11,8 @@ from warmroute.block import Namespace
 class KvStored:
     """Consecutive blocks got their hashes: one change per request and step, as vLLM announces it.
 
-    `token_ids` are exactly `len(block_hashes) * block_size` ids; `parent` is the hash of the block before the first
-    one, or None where the first is block 0 of its request.
+    `token_ids` are `len(block_hashes) * block_size` ids; only a partial block, which comes alone, has fewer. `parent`
+    is the hash of the block before the first one, or None where the first is block 0 of its request.
     """
 
     block_hashes: Sequence[int]

@@ -28,16 +28,19 @@ class EngineState:
 
 
 class EngineModel:
-    """One engine. `seed` takes the place of the random root that an engine process gives to its block hashes.
+    """One engine. `seed` takes the place of the random root that an engine process gives to its block hashes;
+    `keeps_partial_blocks` has it announce the last block of a request even where it is not full.
 
     Times are seconds on whatever clock the caller keeps; they must not go backwards. Between `step` and `complete`
     requests may be submitted and aborted, but no second step may be started.
     """
 
-    def __init__(self, options: EngineOptions, seed: int = 0) -> None:
+    def __init__(self, options: EngineOptions, seed: int = 0, *, keeps_partial_blocks: bool = False) -> None:
         self.options = options
         self._hasher = BlockHasher(options.block_size, seed)
-        self._cache = KvCache(BlockPool(options.num_blocks), options.block_size, options.enable_prefix_caching)
+        self._cache = KvCache(
+            BlockPool(options.num_blocks), options.block_size, options.enable_prefix_caching, keeps_partial_blocks
+        )
         self._scheduler = Scheduler(options, self._cache)
         self._requests: dict[str, LiveRequest] = {}
         self._arriving: deque[LiveRequest] = deque()
