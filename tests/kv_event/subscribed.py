@@ -1,16 +1,15 @@
 """A subscription under test, and an observer that writes down what it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kv_event.publisher import Publisher
-from kv_event.recording import RecordingIndex
 from kv_event.wire_format import stored
 from warmroute.block import Namespace, hash_blocks
-from warmroute.kv_event import ApplyReport, BlockIndex, EventSource, Gap, Subscription
+from warmroute.kv_event import ApplyReport, EventSource, Gap, Position, Subscription
 from warmroute.prefix_index import PrefixIndex
 
 WORKER = 1
@@ -24,6 +23,7 @@ class Diary:
     gaps: list[tuple[Gap, bool]] = field(default_factory=list)
     connections: list[bool] = field(default_factory=list)
     undecodable: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
     restarts: int = 0
 
     def connection_changed(self, worker: int, connected: bool) -> None:
@@ -39,6 +39,9 @@ class Diary:
     def engine_restarted(self, worker: int) -> None:
         self.restarts += 1
         self.applied.append(-1)
+
+    def saved_view_dropped(self, worker: int, reason: str) -> None:
+        self.dropped.append(reason)
 
     def frame_undecodable(self, worker: int, reason: str) -> None:
         self.undecodable.append(reason)
@@ -64,12 +67,17 @@ class Subscribed:
 
 @asynccontextmanager
 async def subscribed(
-    publisher: Publisher, index: BlockIndex | None = None, replay: bool = True, deadline_s: float = 5.0
+    publisher: Publisher,
+    index: PrefixIndex | None = None,
+    replay: bool = True,
+    deadline_s: float = 5.0,
+    start: Position | None = None,
+    saved: bytes | None = None,
 ) -> AsyncIterator[Subscribed]:
     source = EventSource(publisher.endpoint, publisher.replay_endpoint if replay else None)
     diary = Diary()
-    index = RecordingIndex() if index is None else index
-    subscription = Subscription(WORKER, source, index, diary, replay_deadline_s=deadline_s)
+    index = real_index() if index is None else index
+    subscription = Subscription(WORKER, source, index, diary, start=start, saved=saved, replay_deadline_s=deadline_s)
     task = asyncio.create_task(subscription.run())
     try:
         yield Subscribed(subscription, diary, task)
@@ -96,6 +104,11 @@ def real_index() -> PrefixIndex:
     return index
 
 
-def holds(index: PrefixIndex, number: int) -> bool:
+def holding(index: PrefixIndex, lane: int, numbers: Iterable[int]) -> list[int]:
+    """Which of these `block`s a lane holds."""
     index.check_integrity()
-    return bool(index.match(hash_blocks([number, number], 2, Namespace()), 0.0))
+    return [number for number in numbers if lane in index.match(hash_blocks([number, number], 2, Namespace()), 0.0)]
+
+
+def holds(index: PrefixIndex, number: int) -> bool:
+    return holding(index, WORKER, [number]) == [number]

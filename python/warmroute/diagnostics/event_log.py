@@ -2,17 +2,32 @@
 
 import logging
 
-from warmroute.kv_event import Gap, Unobserved
+from warmroute.kv_event import ApplyReport, Gap, Unobserved
 
 _log = logging.getLogger(__name__)
 
 
 class EventLog(Unobserved):
-    """The observer of one worker's event stream that writes to the log."""
+    """The observer of one lane's event stream that writes to the log. It is told on the lane's thread and counts only
+    what it alone looks at.
 
-    def __init__(self, worker_id: str) -> None:
-        self._worker_id = worker_id
+    `worker` names the worker, and the rank where it has several, for a person.
+    """
+
+    def __init__(self, worker: str) -> None:
+        self._worker_id = worker
         self._undecodable = 0
+        self._rejected = False
+
+    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
+        """The first event that was left out is told, the rest are counted in the metrics."""
+        if report.rejected and not self._rejected:
+            self._rejected = True
+            _log.warning(
+                "worker %s: a KV event is left out (%s); others like it are counted only",
+                self._worker_id,
+                "; ".join(report.rejections),
+            )
 
     def connection_changed(self, worker: int, connected: bool) -> None:
         """Coming and going are normal at a restart; the view is kept meanwhile."""
@@ -34,6 +49,10 @@ class EventLog(Unobserved):
     def engine_restarted(self, worker: int) -> None:
         """Another process has an empty cache."""
         _log.info("worker %s: the engine was restarted; its prefixes are forgotten", self._worker_id)
+
+    def saved_view_dropped(self, worker: int, reason: str) -> None:
+        """An engine that was restarted while the router was down."""
+        _log.info("worker %s: what was saved of its prefixes is not used: %s", self._worker_id, reason)
 
     def frame_undecodable(self, worker: int, reason: str) -> None:
         """The first of these is told, the rest are counted in the metrics: an upgraded engine sends thousands."""

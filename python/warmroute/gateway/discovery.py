@@ -5,6 +5,7 @@ Sources: vLLM `/v1/models`, `/metrics` (`vllm:cache_config_info`), `/kv_event_so
 not told is None.
 """
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -16,12 +17,15 @@ import aiohttp
 
 from warmroute.errors import WorkerUnreachable
 from warmroute.kv_event import EventSource
-from warmroute.worker import LARGEST_COUNT, WorkerFacts
+from warmroute.worker import LARGEST_COUNT, WorkerFacts, WorkerSpec
 
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 _CACHE_CONFIG = "vllm:cache_config_info"
 _KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
+
+# A worker that says that it has more data-parallel ranks is not believed: each costs a socket.
+_MOST_RANKS = 1024
 
 _NAMES = "|".join((*_RUNNING, *_WAITING, *_KV_USAGE, _CACHE_CONFIG))
 # name{labels} value [timestamp]
@@ -88,8 +92,9 @@ def read_kv_event_sources(body: Any, worker_url: str) -> tuple[EventSource, ...]
     """vLLM's `/kv_event_sources`: one publisher per data-parallel rank."""
     if not isinstance(body, dict):
         return ()
-    sources = (_vllm_source(entry, worker_url) for _, entry in sorted(body.items()) if isinstance(entry, dict))
-    return tuple(source for source in sources if source is not None)
+    entries = {int(rank): entry for rank, entry in body.items() if str(rank).isdecimal() and isinstance(entry, dict)}
+    found = {rank: _vllm_source(entry, worker_url) for rank, entry in sorted(entries.items())}
+    return _ranked({rank: source for rank, source in found.items() if source is not None})
 
 
 def read_server_info(body: Any, worker_url: str) -> tuple[WorkerFacts, tuple[EventSource, ...]]:
@@ -134,15 +139,43 @@ def _sglang_sources(events: Mapping[str, Any], worker_url: str) -> tuple[EventSo
     if base is None or events.get("publisher") == "null":
         return ()
     host, topic = str(events.get("endpoint_host") or "*"), str(events.get("topic") or "")
-    ranks = range(_number(events.get("dp_size")) or 1)
-    return tuple(
-        EventSource(
-            reachable(f"tcp://{host}:{base + rank}", worker_url),
-            None if replay is None else reachable(f"tcp://{host}:{replay + rank}", worker_url),
-            topic,
-        )
-        for rank in ranks
+    ranks = min(_number(events.get("dp_size")) or 1, _MOST_RANKS)
+    first = EventSource(
+        reachable(f"tcp://{host}:{base}", worker_url),
+        None if replay is None else reachable(f"tcp://{host}:{replay}", worker_url),
+        topic,
     )
+    return _ranked({rank: _of_rank(first, rank) for rank in range(ranks)})
+
+
+def configured_sources(spec: WorkerSpec) -> tuple[EventSource, ...]:
+    """What a person named: one publisher, or one for each of `kv_ranks`, on the ports from the named ones on."""
+    if spec.kv_events is None:
+        return ()
+    first = EventSource(spec.kv_events, spec.kv_replay, spec.kv_topic)
+    return _ranked({rank: _of_rank(first, rank) for rank in range(min(spec.kv_ranks or 1, _MOST_RANKS))})
+
+
+def _ranked(sources: Mapping[int, EventSource]) -> tuple[EventSource, ...]:
+    """An engine with one rank is not addressed by it."""
+    if len(sources) == 1:
+        return tuple(sources.values())
+    return tuple(dataclasses.replace(source, rank=rank) for rank, source in sources.items())
+
+
+def _of_rank(first: EventSource, rank: int) -> EventSource:
+    """The publisher of a rank, as vLLM and SGLang number their ports."""
+    replay = first.replay_endpoint
+    return dataclasses.replace(
+        first,
+        endpoint=_port_plus(first.endpoint, rank),
+        replay_endpoint=None if replay is None else _port_plus(replay, rank),
+    )
+
+
+def _port_plus(endpoint: str, rank: int) -> str:
+    address, colon, port = endpoint.rpartition(":")
+    return f"{address}{colon}{int(port) + rank}" if rank and port.isdecimal() else endpoint
 
 
 def _items(body: Any, key: str) -> Iterable[Mapping[str, Any]]:

@@ -4,60 +4,66 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
-from warmroute.diagnostics.event_log import EventLog
 from warmroute.errors import ConfigError
+from warmroute.gateway.discovery import configured_sources
+from warmroute.gateway.event_streams import EventStream, EventStreams
 from warmroute.gateway.prober import Discovery, Prober
-from warmroute.kv_event import REPLAY_DEADLINE_S, EventSource, Subscription
+from warmroute.gateway.state_file import LaneState
+from warmroute.kv_event import EventSource, Listeners
 from warmroute.router import Router
-from warmroute.worker import Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerStatus
+from warmroute.worker import Lane, Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerStatus
 
 _log = logging.getLogger(__name__)
+
+# What identifies a lane over restarts of the router: worker, endpoint, rank.
+_SavedKey = tuple[str, str, int | None]
 
 
 @dataclass(slots=True)
 class Member:
-    """A worker of the fleet, the task that watches it and, by source, those that hear its KV events."""
+    """A worker of the fleet, the task that watches it and the streams of its KV events."""
 
     worker: Worker
     prober: Prober
     task: asyncio.Task[None]
-    subscriptions: dict[EventSource, tuple[Subscription, asyncio.Task[None]]] = field(default_factory=dict)
-    warned: bool = False
-    listening_since: float = 0.0
-
-    @property
-    def tasks(self) -> list[asyncio.Task[None]]:
-        """Everything that has to be ended when the worker goes."""
-        return [self.task, *(task for _, task in self.subscriptions.values())]
+    streams: EventStreams
 
     def catching_up(self, now: float) -> bool:
         """Whether the replay of what its engine holds is still under way; a publisher gets a while, not forever."""
-        if now - self.listening_since > REPLAY_DEADLINE_S:
-            return False
-        return any(not subscription.state().complete for subscription, _ in self.subscriptions.values())
+        return any(stream.is_new(now) and not stream.listening.state().complete for stream in self.streams)
 
 
 class Fleet:
-    """Adds and removes workers, keeps their tasks, and ends all of them at shutdown."""
+    """Adds and removes workers, keeps their tasks, and ends all of them at shutdown.
+
+    `restored`: what an earlier process of the router knew of lanes. A lane goes on from there once its publisher is
+    found, if that proves to be the same process.
+    """
 
     def __init__(
         self,
         router: Router,
         session: aiohttp.ClientSession,
+        listeners: Listeners,
         *,
         probe_interval_s: float,
         block_size: int | None = None,
+        restored: Collection[LaneState] = (),
     ) -> None:
         self._router = router
         self._session = session
+        self._listeners = listeners
         self._probe_interval_s = probe_interval_s
         self._block_size = block_size
         self._members: dict[WorkerId, Member] = {}
+        self._saved: dict[_SavedKey, LaneState] = {_saved_key(lane): lane for lane in restored}
+        self._resyncs: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -79,7 +85,12 @@ class Fleet:
             worker, self._router.table, self._session, self._probe_interval_s, self._discovered, self._came_up
         )
         task = asyncio.create_task(prober.run(), name=f"probe {worker.id}")
-        self._members[worker.id] = Member(worker, prober, task)
+
+        def saved(source: EventSource) -> LaneState | None:
+            return self._saved.pop((worker.id, source.endpoint, source.rank), None)
+
+        streams = EventStreams(worker, self._router, self._listeners, saved)
+        self._members[worker.id] = Member(worker, prober, task, streams)
         return worker
 
     async def remove(self, worker_id: WorkerId) -> bool:
@@ -90,14 +101,66 @@ class Fleet:
         member = self._members.pop(worker_id, None)
         if member is None:
             return False
+        for key in [key for key in self._saved if key[0] == worker_id]:
+            del self._saved[key]
         self._router.forget(member.worker)
-        await _end(member.tasks)
+        await _end([member])
         return True
 
     async def close(self) -> None:
         """End every task."""
         members, self._members = list(self._members.values()), {}
-        await _end([task for member in members for task in member.tasks])
+        for task in self._resyncs:
+            task.cancel()
+        await asyncio.gather(*self._resyncs, return_exceptions=True)
+        await _end(members)
+
+    async def snapshots(self) -> list[LaneState]:
+        """Every lane that events tell of, with its blocks and its position; taken one by one, on the lanes' threads.
+
+        What was restored for a worker whose publisher has not been found yet is among them.
+        """
+        waiting = [lane for lane in self._saved.values() if lane.worker in self._members]
+        streams = [(member.worker, stream) for member in self.members for stream in member.streams]
+        taken = await asyncio.gather(*(_snapshot(worker, stream) for worker, stream in streams))
+        return [*waiting, *(lane for lane in taken if lane is not None)]
+
+    def load(self, lanes: Collection[LaneState]) -> list[LaneState]:
+        """Go on from these lanes, as at a start, instead of what is known of them now; those that were taken.
+
+        Left out are lanes that nobody publishes for here, and those without a position to go on from.
+        """
+        taken = []
+        for lane in lanes:
+            member = self._members.get(WorkerId(lane.worker))
+            stream = None if member is None else _stream_of(member, lane)
+            if member is not None and stream is not None and lane.position is not None:
+                member.streams.begin_with(stream, lane, time.monotonic())
+                taken.append(lane)
+        return taken
+
+    def resync(self, worker: Worker, lane: Lane, reason: str) -> None:
+        """What is known of a lane has proved wrong: forget it, and learn it again as far as its engine can tell."""
+        member = self._member_of(worker)
+        if member is None or lane not in worker.lanes:
+            return
+        rank = "" if lane.rank is None else f" rank {lane.rank}"
+        _log.warning("worker %s%s is learnt anew: %s", worker.id, rank, reason)
+        stream = member.streams.of(lane)
+        if stream is None:
+            self._router.index.clear(lane.key)
+        else:
+            self._resync_task(stream.listening.resync(), f"resync {worker.id}{rank}")
+
+    def _resync_task(self, resync: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(resync, name=name)
+        self._resyncs.add(task)
+        task.add_done_callback(self._resync_ended)
+
+    def _resync_ended(self, task: "asyncio.Task[None]") -> None:
+        self._resyncs.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("%s failed", task.get_name(), exc_info=task.exception())
 
     def suspect(self, worker: Worker, reason: str) -> None:
         """A request could not reach the worker: send nothing more there until a look says that it is well."""
@@ -128,33 +191,10 @@ class Fleet:
             facts = dataclasses.replace(facts, block_size=self._block_size)
         _warn_of_block_size(worker, facts)
         self._router.learn(worker, facts)
-        self._listen(member, _sources(worker.spec) or discovery.sources)
-
-    def _listen(self, member: Member, sources: Sequence[EventSource]) -> None:
-        worker = member.worker
-        for source, (_, task) in member.subscriptions.items():
-            if task.done() and not task.cancelled():
-                _log.error("listening to %s had failed; beginning anew", source.endpoint, exc_info=task.exception())
-        if any(task.done() or source not in sources for source, (_, task) in member.subscriptions.items()):
-            # Another address is another engine process, which began empty and will not say so: what is known came from
-            # the streams that end here, all ranks together, and the replays of the new ones bring back what is held.
-            for _, task in member.subscriptions.values():
-                task.cancel()
-            member.subscriptions.clear()
-            self._router.index.clear(worker.lanes[0].key)
-        for source in sources:
-            if source not in member.subscriptions:
-                subscription = Subscription(worker.lanes[0].key, source, self._router.index, EventLog(worker.id))
-                task = asyncio.create_task(subscription.run(), name=f"events {worker.id}")
-                member.subscriptions[source] = (subscription, task)
-                member.listening_since = time.monotonic()
-                _log.info("listening for KV events of worker %s at %s", worker.id, source.endpoint)
-        self._router.expect_events(worker.lanes[0], bool(sources))
-        _warn_of_silence(member)
+        member.streams.follow(configured_sources(worker.spec) or discovery.sources, time.monotonic())
 
     def _came_up(self, worker: Worker) -> None:
-        member = self._member_of(worker)
-        if member is not None:
+        if self._member_of(worker) is not None:
             self._router.came_up(worker)
 
 
@@ -169,35 +209,33 @@ def _warn_of_block_size(worker: Worker, told: WorkerFacts) -> None:
         )
 
 
-def _warn_of_silence(member: Member) -> None:
-    """Say once that a worker's cache cannot be followed, and what to do about it."""
-    states = [subscription.state() for subscription, _ in member.subscriptions.values()]
-    waiting = time.monotonic() - member.listening_since <= REPLAY_DEADLINE_S
-    if member.warned or any(state.connected for state in states) or (states and waiting):
-        return
-    member.warned = True
-    if states:
-        endpoints = ", ".join(source.endpoint for source in member.subscriptions)
-        _log.warning(
-            "worker %s: nobody answers at %s, so its prefixes are not known; check its kv_events endpoint",
-            member.worker.id,
-            endpoints,
-        )
-        return
-    _log.warning(
-        "worker %s publishes no KV events: its prefixes are guessed from what it is sent; start the engine with them, "
-        "or name their endpoint with kv_events",
-        member.worker.id,
+def _saved_key(lane: LaneState) -> _SavedKey:
+    return lane.worker, lane.endpoint, lane.rank
+
+
+def _stream_of(member: Member, lane: LaneState) -> EventStream | None:
+    return next(
+        (each for each in member.streams if (each.source.endpoint, each.source.rank) == (lane.endpoint, lane.rank)),
+        None,
     )
 
 
-def _sources(spec: WorkerSpec) -> tuple[EventSource, ...]:
-    return (EventSource(spec.kv_events, spec.kv_replay, spec.kv_topic),) if spec.kv_events else ()
+async def _snapshot(worker: Worker, stream: EventStream) -> LaneState | None:
+    position, blob = await stream.listening.snapshot()
+    if stream.listening.ended:
+        return None
+    return LaneState(
+        worker.id, stream.source.endpoint, stream.source.rank, position, worker.block_size, time.time(), blob
+    )
 
 
-async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
+async def _end(members: Sequence[Member]) -> None:
+    """Stops what watches and listens to the members, and waits until it has stopped."""
+    tasks = [member.task for member in members]
     for task in tasks:
         task.cancel()
+    listenings = [listening for member in members for listening in member.streams.end()]
     for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, Exception):
             _log.error("a task of the fleet had failed: %s", result, exc_info=result)
+    await asyncio.gather(*(listening.wait() for listening in listenings))

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from warmroute.diagnostics.metrics import EventCounts
+from warmroute.gateway.event_streams import EventStream
 from warmroute.gateway.fleet import Member
-from warmroute.kv_event import SubscriptionState
 from warmroute.router import Router
 
 
@@ -31,20 +31,20 @@ def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
         "prefill_tokens_per_s": rates.prefill_tokens_per_s,
         "decode_slope_s": rates.decode_slope_s,
         "looked_at_s_ago": None if last_look_at is None else now - last_look_at,
-        "kv_events": [_stream_report(source.endpoint, s.state()) for source, (s, _) in member.subscriptions.items()],
+        "kv_events": [_stream_report(stream, router) for stream in member.streams],
     }
 
 
 def event_counts(members: Iterable[Member]) -> Iterator[EventCounts]:
     """One line for each worker that publishes events, its ranks added up."""
     for member in members:
-        states = [subscription.state() for subscription, _ in member.subscriptions.values()]
+        states = [stream.listening.state() for stream in member.streams]
         if not states:
             continue
         yield EventCounts(
             worker=member.worker.id,
             connected=all(state.connected for state in states),
-            complete=all(state.complete for state in states),
+            complete=all(state.complete for state in states) and not any(map(EventStream.is_silent, member.streams)),
             batches=sum(state.batches for state in states),
             gaps=sum(state.gaps for state in states),
             replays=sum(state.replays for state in states),
@@ -54,16 +54,21 @@ def event_counts(members: Iterable[Member]) -> Iterator[EventCounts]:
         )
 
 
-def _stream_report(endpoint: str, state: SubscriptionState) -> dict[str, Any]:
+def _stream_report(stream: EventStream, router: Router) -> dict[str, Any]:
+    state = stream.listening.state()
     return {
-        "endpoint": endpoint,
+        "rank": stream.lane.rank,
+        "endpoint": stream.source.endpoint,
+        "blocks": router.index.blocks(stream.lane.key),
         "connected": state.connected,
         "complete": state.complete,
+        "silent": stream.is_silent(),
         "last_seq": state.last_seq,
         "batches": state.batches,
         "gaps": state.gaps,
         "replays": state.replays,
         "restarts": state.restarts,
+        "resyncs": state.resyncs,
         "rejected": state.rejected,
         "undecodable": state.undecodable,
     }

@@ -21,6 +21,7 @@ from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.options import ServeConfig
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
+from warmroute.kv_event import Listeners
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Refusal, Router, eligible
@@ -75,7 +76,11 @@ async def running_gateway(
             aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
         )
         tokens = await stack.enter_async_context(_token_source(config, router))
-        fleet = Fleet(router, session, probe_interval_s=config.probe_interval_s, block_size=config.block_size)
+        listeners = Listeners(config.event_threads, type(asyncio.get_running_loop()))
+        stack.push_async_callback(listeners.close)
+        fleet = Fleet(
+            router, session, listeners, probe_interval_s=config.probe_interval_s, block_size=config.block_size
+        )
         stack.push_async_callback(fleet.close)
         metrics.registry.register(StateCollector(router.table, router.index, lambda: event_counts(fleet.members)))
         relay = RelayServer(relay_options)

@@ -61,9 +61,18 @@ class SequenceTracker:
         """The mark of the latest batch."""
         return self._mark
 
+    @property
+    def expected(self) -> int:
+        """The number of the batch that comes next if nothing is missed."""
+        return self._last + 1
+
     def reset(self) -> None:
         """Back to the start: the next batch of the publisher is 0."""
-        self._last, self._mark = -1, None
+        self.go_on_from(-1, None)
+
+    def go_on_from(self, seq: int, mark: int | None) -> None:
+        """Every batch up to `seq`, with that `mark`, is known: the next one is `seq` + 1."""
+        self._last, self._mark = seq, mark
         self._replayed.clear()
 
     def observe(self, seq: int, mark: int | None = None) -> Verdict:
@@ -74,8 +83,7 @@ class SequenceTracker:
             verdict: Verdict = Restart(Gap(0, seq - 1) if seq > 0 else None)
         else:
             verdict = self._forward(seq)
-        self._replayed.clear()
-        self._last, self._mark = seq, mark
+        self.go_on_from(seq, mark)
         return verdict
 
     def observe_replayed(self, seq: int, mark: int) -> Next | Gap | Duplicate:

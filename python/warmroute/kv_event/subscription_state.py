@@ -9,7 +9,7 @@ from warmroute.kv_event.sequence import Gap
 
 @dataclass(slots=True)
 class SubscriptionState:
-    """A snapshot. Counts are since the subscription began; `last_event_at` is on the event loop's clock, in seconds.
+    """A snapshot. Counts are since the subscription began; `last_event_at` is monotonic, in seconds.
 
     `complete` says whether the index holds what the engine holds, as far as can be told: every batch since the engine
     started, or since it last cleared its cache, has been read and nothing newer is known to be missing. It is False
@@ -28,12 +28,17 @@ class SubscriptionState:
     rejected: int = 0
     unindexed: int = 0
     undecodable: int = 0
+    resyncs: int = 0
     complete: bool = False
     last_event_at: float | None = None
 
 
 class SubscriptionObserver(Protocol):
-    """Told of what happens to one worker's events, on the event loop; must return at once and not raise."""
+    """Told of what happens to one lane's events. `worker` is the lane's key.
+
+    Called on the lane's listening thread, never on the router's own: an implementation touches nothing that is not safe
+    to touch from there, returns at once and does not raise. One lane's calls never overlap.
+    """
 
     def connection_changed(self, worker: int, connected: bool) -> None:
         """The publisher was reached, or lost."""
@@ -46,6 +51,9 @@ class SubscriptionObserver(Protocol):
 
     def engine_restarted(self, worker: int) -> None:
         """Another engine process publishes; what the index held of the old one has been cleared."""
+
+    def saved_view_dropped(self, worker: int, reason: str) -> None:
+        """What an earlier process of the router had saved does not hold any more, and has been cleared."""
 
     def frame_undecodable(self, worker: int, reason: str) -> None:
         """A message or its payload could not be read, and its events are lost."""
@@ -64,6 +72,9 @@ class Unobserved:
         pass
 
     def engine_restarted(self, worker: int) -> None:
+        pass
+
+    def saved_view_dropped(self, worker: int, reason: str) -> None:
         pass
 
     def frame_undecodable(self, worker: int, reason: str) -> None:
