@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from warmroute.block import Tier
 from warmroute.worker import Rates, WorkerKey
 
+_Slopes = tuple[float | None, float | None]
+
 _FADING = 0.98  # per sample: half of the weight lies on the last 34
 _ENOUGH_SAMPLES = 12.0
 _MIN_SPREAD = 0.1  # standard deviation of x over its mean below which a slope means nothing
@@ -64,8 +66,23 @@ class LineFit:
 
 @dataclass(slots=True)
 class _Speed:
+    """Two lines and their slopes as of the last sample: they are asked for each worker and each request."""
+
     prefill: LineFit = field(default_factory=LineFit)
     decode: LineFit = field(default_factory=LineFit)
+    prefill_slope: float | None = None
+    decode_slope: float | None = None
+
+    def add_prefill(self, tokens: float, seconds: float) -> None:
+        self.prefill.add(tokens, seconds)
+        self.prefill_slope = self.prefill.slope()
+
+    def add_decode(self, running: float, seconds_per_token: float) -> None:
+        self.decode.add(running, seconds_per_token)
+        self.decode_slope = self.decode.slope()
+
+
+_UNOBSERVED = _Speed()
 
 
 class Calibration:
@@ -75,14 +92,21 @@ class Calibration:
         self._start = start or CalibrationStart()
         self._fleet = _Speed()
         self._workers: dict[WorkerKey, _Speed] = {}
+        self._rates: dict[WorkerKey, tuple[_Slopes, Rates]] = {}
         self._output_tokens = self._start.output_tokens
 
     def rates(self, worker: WorkerKey) -> Rates:
         """The worker's rates as far as they are known."""
-        own = self._workers.get(worker, self._fleet)
-        seconds_per_token = own.prefill.slope() or self._fleet.prefill.slope()
+        own, fleet = self._workers.get(worker, _UNOBSERVED), self._fleet
+        slopes = (own.prefill_slope or fleet.prefill_slope, own.decode_slope or fleet.decode_slope)
+        known = self._rates.get(worker)
+        if known is None or known[0] != slopes:
+            known = self._rates[worker] = (slopes, self._as_rates(*slopes))
+        return known[1]
+
+    def _as_rates(self, seconds_per_token: float | None, decode_slope_s: float | None) -> Rates:
         prefill = 1.0 / seconds_per_token if seconds_per_token else self._start.prefill_tokens_per_s
-        slope = own.decode.slope() or self._fleet.decode.slope() or self._start.decode_slope_s
+        slope = decode_slope_s or self._start.decode_slope_s
         return Rates(
             min(max(prefill, _MIN_RATE), _MAX_RATE),
             min(max(slope, _MIN_SLOPE_S), _MAX_SLOPE_S),
@@ -96,12 +120,12 @@ class Calibration:
     def observe_prefill(self, worker: WorkerKey, tokens_ahead: int, seconds: float) -> None:
         """One first byte: `tokens_ahead` were to be computed before it, ours included."""
         for speed in (self._speed(worker), self._fleet):
-            speed.prefill.add(float(tokens_ahead), seconds)
+            speed.add_prefill(float(tokens_ahead), seconds)
 
     def observe_decode(self, worker: WorkerKey, running: int, output_tokens: int, seconds: float) -> None:
         """One answer of two tokens or more: `seconds` from its first to its last byte."""
         for speed in (self._speed(worker), self._fleet):
-            speed.decode.add(float(running), seconds / (output_tokens - 1))
+            speed.add_decode(float(running), seconds / (output_tokens - 1))
 
     def observe_output(self, output_tokens: int) -> None:
         """The length of one whole answer."""
@@ -110,6 +134,7 @@ class Calibration:
     def forget(self, worker: WorkerKey) -> None:
         """Drop what was learned of a worker that is gone."""
         self._workers.pop(worker, None)
+        self._rates.pop(worker, None)
 
     def _speed(self, worker: WorkerKey) -> _Speed:
         return self._workers.setdefault(worker, _Speed())

@@ -102,7 +102,7 @@ class Rates:
     load_tokens_per_s: Mapping[Tier, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Load:
     """The load on a worker at one moment.
 
@@ -159,10 +159,10 @@ class Worker:
     removed: bool = False
     failures_in_a_row: int = 0
     avoid_until: float = 0.0
+    id: WorkerId = field(init=False)
 
-    @property
-    def id(self) -> WorkerId:
-        return self.spec.id
+    def __post_init__(self) -> None:
+        self.id = self.spec.id
 
     @property
     def block_size(self) -> int | None:

@@ -1,9 +1,12 @@
 """A decision in words and numbers: what each worker would have cost, and of what that cost is made."""
 
+from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 from warmroute.block import Overlap
 from warmroute.router import Decision, Refusal, WorkerCost
+from warmroute.worker import Lane
 
 # Policies that do not look at prefixes.
 _BLIND = {
@@ -13,13 +16,30 @@ _BLIND = {
 }
 
 
-def explain(verdict: Decision | Refusal) -> dict[str, Any]:
-    """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest."""
+class View(StrEnum):
+    """What the router's picture of a lane's cache rests on, and so what a miss there may mean.
+
+    whole: every KV event was heard, a miss is a miss. partial: some were lost, a miss may be a hit. guessed: the engine
+    tells none. unknown: nobody was asked.
+    """
+
+    WHOLE = "whole"
+    PARTIAL = "partial"
+    GUESSED = "guessed"
+    UNKNOWN = "unknown"
+
+
+def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View] = lambda _: View.UNKNOWN) -> dict[str, Any]:
+    """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest.
+
+    `view_of` tells what is known of a lane's cache.
+    """
     if isinstance(verdict, Refusal):
         return {"refused": verdict.reason.value, "detail": verdict.detail}
     lines = sorted(verdict.considered, key=lambda line: line.cost.total)
     return {
         "worker": verdict.worker.id,
+        "rank": verdict.lane.rank,
         "policy": verdict.policy,
         "unit": verdict.unit,
         "model": verdict.request.model,
@@ -27,7 +47,7 @@ def explain(verdict: Decision | Refusal) -> dict[str, Any]:
         "cached_tokens": verdict.cached_tokens,
         "matched": verdict.request.token_ids is not None,
         "because": because(verdict),
-        "workers": [_line(line) for line in lines],
+        "workers": [_line(line, view_of(line.lane)) for line in lines],
     }
 
 
@@ -47,13 +67,15 @@ def because(decision: Decision) -> str:
     return f"{held}; a worker that holds {most} costs more because of its load"
 
 
-def _line(line: WorkerCost) -> dict[str, Any]:
+def _line(line: WorkerCost, view: View) -> dict[str, Any]:
     return {
         "worker": line.worker,
+        "rank": line.lane.rank,
         "cost": line.cost.total,
         "terms": dict(line.cost.terms),
         "overlap": overlap_blocks(line.overlap),
         "cached_tokens": line.cached_tokens,
+        "view": view,
         "requests": line.requests,
         "queued_tokens": line.queued_tokens,
     }

@@ -17,6 +17,8 @@ from warmroute.worker import Worker, WorkerId
 _log = logging.getLogger(__name__)
 
 _REQUEST_ID_HEADER = "x-request-id"
+# Which data-parallel rank of an engine is to take a request: vLLM from 0.11.2, SGLang.
+_RANK_HEADER = "x-data-parallel-rank"
 # Attempts that never came to a worker, so that the worker should be looked at before it gets more.
 _UNREACHED = ("refused", "connect-timeout")
 # The worker was there and closed the connection. It may be about to die; or this request is what it cannot take, and
@@ -73,6 +75,7 @@ class Proxy:
             stream=prompt.stream,
             max_tokens=prompt.max_tokens,
             namespace=prompt.namespace,
+            rank=_rank(arrival.header(_RANK_HEADER)),
         )
 
     async def _attempt(self, arrival: Arrival, decision: Decision) -> AttemptFailed | RelayOutcome:
@@ -88,7 +91,7 @@ class Proxy:
             return await self.relay.forward(
                 arrival.request_id,
                 worker.spec.url,
-                [(_REQUEST_ID_HEADER, decision.request.request_id)],
+                _headers_for_worker(arrival, decision),
                 [
                     (_REQUEST_ID_HEADER, decision.request.request_id),
                     ("x-warmroute-worker", worker.id),
@@ -121,6 +124,21 @@ class Proxy:
     async def _refuse(self, arrival: Arrival, refusal: Refusal) -> None:
         answer = refusal_answer(arrival.path, refusal)
         await self.relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
+
+
+def _headers_for_worker(arrival: Arrival, decision: Decision) -> list[tuple[str, str]]:
+    """What the worker is told beside the client's own words; a rank that the client named stays as it is."""
+    headers = [(_REQUEST_ID_HEADER, decision.request.request_id)]
+    rank = decision.lane.rank
+    if len(decision.worker.lanes) > 1 and rank is not None and arrival.header(_RANK_HEADER) is None:
+        headers.append((_RANK_HEADER, str(rank)))
+    return headers
+
+
+def _rank(value: str | None) -> int | None:
+    """The rank that a client names; None where it names none that an engine could read."""
+    digits = "" if value is None else value.strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
 
 def outcome_of(event: AttemptFailed | RelayOutcome) -> Outcome:

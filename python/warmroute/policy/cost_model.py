@@ -31,19 +31,19 @@ class CostModelPolicy:
 def _cost(request: PolicyRequest, candidate: Candidate) -> Cost:
     rates, load = candidate.rates, candidate.load
     prefill_s = candidate.uncached_tokens / rates.prefill_tokens_per_s + _reload_s(candidate)
-    terms = {
-        "prefill_s": prefill_s,
-        "queue_s": load.queued_tokens / rates.prefill_tokens_per_s,
-        "decode_s": 2.0 * request.output_tokens * rates.decode_slope_s * load.requests,
-        "stall_s": prefill_s * (1 + load.decoding),
-    }
-    return Cost(sum(terms.values()), terms)
+    queue_s = load.queued_tokens / rates.prefill_tokens_per_s
+    decode_s = 2.0 * request.output_tokens * rates.decode_slope_s * load.requests
+    stall_s = prefill_s * (1 + load.decoding)
+    terms = {"prefill_s": prefill_s, "queue_s": queue_s, "decode_s": decode_s, "stall_s": stall_s}
+    return Cost(prefill_s + queue_s + decode_s + stall_s, terms)
 
 
 def _reload_s(candidate: Candidate) -> float:
     """Seconds to bring the blocks in slower tiers back, each tier at its rate or computed again if that is quicker."""
     rates, overlap = candidate.rates, candidate.overlap
     seconds = 0.0
+    if not (overlap.host or overlap.disk or overlap.remote):
+        return seconds
     for tier, blocks in ((Tier.HOST, overlap.host), (Tier.DISK, overlap.disk), (Tier.REMOTE, overlap.remote)):
         rate = max(rates.load_tokens_per_s.get(tier, 0.0), rates.prefill_tokens_per_s)
         seconds += blocks * candidate.block_size / rate

@@ -7,7 +7,7 @@ from typing import Protocol
 from warmroute.block import BlockHashes, Namespace, Overlap
 from warmroute.cache_model import Tail
 from warmroute.errors import RefusalReason
-from warmroute.policy import Cost
+from warmroute.policy import Candidate, Cost
 from warmroute.worker import Booking, Lane, Worker, WorkerId
 
 
@@ -75,13 +75,21 @@ class Decision:
     tokens_ahead: int
     running: int
     decided_at: float
-    considered: tuple[WorkerCost, ...]
+    position: int
+    candidates: Sequence[Candidate] = field(repr=False)
+    costs: Sequence[Cost] = field(repr=False)
     foundation: Foundation = field(compare=False, repr=False)
     booking: Booking | None = field(default=None, compare=False)
 
     @property
+    def considered(self) -> tuple[WorkerCost, ...]:
+        """A line for each worker that could have got the request; made when asked for, as few ask."""
+        return tuple(map(_line, self.candidates, self.costs))
+
+    @property
     def chosen(self) -> WorkerCost:
-        return next(line for line in self.considered if line.worker == self.worker.id)
+        """The line of the worker that got it."""
+        return _line(self.candidates[self.position], self.costs[self.position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +140,15 @@ class RouterObserver(Protocol):
 
     def settled(self, decision: Decision, outcome: Outcome) -> None:
         """A dispatched request ended."""
+
+
+def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
+    return WorkerCost(
+        candidate.worker.id,
+        cost,
+        candidate.overlap,
+        candidate.cached_tokens,
+        candidate.load.requests,
+        candidate.load.queued_tokens,
+        candidate.lane,
+    )

@@ -17,7 +17,7 @@ def eligible(table: WorkerTable, model: str | None, tried: Collection[WorkerId],
     """
     serving = [worker for worker in table if model is None or model in worker.models]
     ready = [worker for worker in serving if worker.status is WorkerStatus.READY]
-    untried = [worker for worker in ready if worker.id not in tried]
+    untried = [worker for worker in ready if worker.id not in tried] if tried else ready
     if untried:
         return [worker for worker in untried if worker.avoid_until <= now] or untried
     if ready:

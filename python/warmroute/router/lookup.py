@@ -14,6 +14,7 @@ from warmroute.router.decision import RouteRequest
 from warmroute.worker import Lane, LaneKey, Worker
 
 _NOTHING = Overlap()
+_NOWHERE: Mapping[int, Overlap] = {}
 
 
 @dataclass(slots=True)
@@ -72,21 +73,22 @@ class Lookup:
 
     def _holding(self, lane: Lane) -> Holding:
         sizes = self._sizes[lane.key]
-        own = best = self._in_size(lane, sizes[0])
+        best = self._in_size(lane, sizes[0])
         for size in sizes[1:]:
             other = self._in_size(lane, size)
             if other.cached_tokens > best.cached_tokens:
+                other.own_size, other.own_blocks = best.own_size, best.own_blocks
                 best = other
-        best.own_size, best.own_blocks = own.block_size, own.overlap.blocks
-        model = self._models.get(lane.key)
-        if model is not None and best.own_blocks:
+        if best.own_blocks and (model := self._models.get(lane.key)) is not None:
             self._follow_tail(best, model)
         return best
 
     def _in_size(self, lane: Lane, size: int) -> Holding:
-        overlap = self._overlaps[size].get(lane.key, _NOTHING) if size in self._overlaps else _NOTHING
-        tokens = cached_tokens(overlap.blocks, size, self._request.prompt_tokens) if overlap is not _NOTHING else 0
-        return Holding(lane, overlap, size, tokens, size, 0)
+        overlap = self._overlaps.get(size, _NOWHERE).get(lane.key)
+        if overlap is None:
+            return Holding(lane, _NOTHING, size, 0, size, 0)
+        blocks = overlap.blocks
+        return Holding(lane, overlap, size, cached_tokens(blocks, size, self._request.prompt_tokens), size, blocks)
 
     def _follow_tail(self, holding: Holding, model: CacheModel) -> None:
         """Adds the answer that the prompt takes up, where the engine keeps answers and this one is still there."""

@@ -24,7 +24,6 @@ from warmroute.router.decision import (
     Refusal,
     RouteRequest,
     RouterObserver,
-    WorkerCost,
 )
 from warmroute.router.eligibility import eligible
 from warmroute.router.lookup import Holding, Lookup
@@ -53,13 +52,17 @@ class Router:
         self.index = index
         self.policy = policy
         self.calibration = calibration or Calibration()
-        self._observers = tuple(observers)
+        self._observers = list(observers)
         self.block_sizes = BlockSizes(index)
         self._capacities: dict[LaneKey, int] = {}
         self._followed: set[LaneKey] = set()
         self._models: dict[LaneKey, CacheModel] = {}  # of the lanes that are not followed
         self._dispatched = 0
         self.policy_failures = 0
+
+    def observe(self, observer: RouterObserver) -> None:
+        """Tell one more observer of what happens from now on."""
+        self._observers.append(observer)
 
     def add_worker(self, spec: WorkerSpec) -> Worker:
         """Take in a worker, with one lane that holds nothing; its id must be free."""
@@ -181,7 +184,9 @@ class Router:
             tokens_ahead=chosen.load.queued_tokens + chosen.uncached_tokens,
             running=chosen.load.requests,
             decided_at=now,
-            considered=tuple(map(_line, candidates, costs)),
+            position=position,
+            candidates=candidates,
+            costs=costs,
             foundation=self._foundation(chosen, holding, lookup),
         )
 
@@ -309,15 +314,3 @@ def _keep(
 def _is_failure(outcome: Outcome) -> bool:
     """Whether the worker is broken or too busy; other 4xx are the client's doing."""
     return outcome.worker_failed or (outcome.status is not None and (outcome.status == 429 or outcome.status >= 500))
-
-
-def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
-    return WorkerCost(
-        candidate.worker.id,
-        cost,
-        candidate.overlap,
-        candidate.cached_tokens,
-        candidate.load.requests,
-        candidate.load.queued_tokens,
-        candidate.lane,
-    )
