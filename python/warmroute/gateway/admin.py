@@ -9,11 +9,12 @@ POST   /warmroute/workers     {"url": "http://host:port", ...}: add one
 DELETE /warmroute/workers     ?url=http://host:port or {"url": ...}: remove one
 POST   /warmroute/explain     a request's body: the decision that it would get, without sending it
 GET    /warmroute/state       the router: policy, index, rates, counts
+*      /warmroute/index...    see `warmroute.gateway.index_pages`
 """
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
@@ -27,6 +28,7 @@ from warmroute.errors import ConfigError, RefusalReason
 from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import member_report
+from warmroute.gateway.index_pages import IndexPages, OwnPage
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
@@ -34,7 +36,6 @@ from warmroute.openai_api import Endpoint, endpoint_of, parse_prompt
 from warmroute.router import Refusal, Router
 from warmroute.worker import WorkerId, WorkerStatus
 
-_OwnPage = Callable[[Arrival], Awaitable[Answer]]
 _METRICS_TYPE = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -48,7 +49,8 @@ class Admin:
     proxy: Proxy
     metrics: RouterMetrics
     started_at: float
-    _pages: Mapping[tuple[str, str], _OwnPage] = field(init=False)
+    index_pages: IndexPages
+    _pages: Mapping[tuple[str, str], OwnPage] = field(init=False)
     _caught_up: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +64,7 @@ class Admin:
             ("DELETE", "/warmroute/workers"): self._remove_worker,
             ("POST", "/warmroute/explain"): self._explain,
             ("GET", "/warmroute/state"): self._state,
+            **self.index_pages.pages(),
         }
 
     async def answer(self, arrival: Arrival) -> Answer | None:

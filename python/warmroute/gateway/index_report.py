@@ -119,6 +119,13 @@ def integrity_problems(index: PrefixIndex) -> tuple[str, ...]:
     return ()
 
 
+def restored_blocks(lane: LaneState) -> int:
+    """How many blocks a saved lane holds. Raises UnusableState where it is damaged."""
+    index = PrefixIndex()
+    _restore(index, 0, lane)
+    return index.blocks(0)
+
+
 def _restore(index: PrefixIndex, number: int, lane: LaneState) -> None:
     index.add_worker(number, 0)
     try:

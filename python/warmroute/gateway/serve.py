@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import signal
 import time
@@ -18,9 +19,11 @@ from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
-from warmroute.gateway.options import ServeConfig
+from warmroute.gateway.index_pages import IndexPages
+from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
+from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.kv_event import Listeners
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
@@ -78,22 +81,33 @@ async def running_gateway(
         tokens = await stack.enter_async_context(_token_source(config, router))
         listeners = Listeners(config.event_threads, type(asyncio.get_running_loop()))
         stack.push_async_callback(listeners.close)
+        keeper = StateKeeper(state_path(config, os.environ), config.state_interval_s)
         fleet = Fleet(
-            router, session, listeners, probe_interval_s=config.probe_interval_s, block_size=config.block_size
+            router,
+            session,
+            listeners,
+            probe_interval_s=config.probe_interval_s,
+            block_size=config.block_size,
+            restored=await keeper.load({spec.id for spec in specs}),
         )
         stack.push_async_callback(fleet.close)
+        stack.push_async_callback(keeper.close)
         metrics.registry.register(StateCollector(router.table, router.index, lambda: event_counts(fleet.members)))
         relay = RelayServer(relay_options)
         proxy = Proxy(
             router, relay, tokens, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at
         )
-        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic())
+        pages = IndexPages(router, fleet, keeper)
+        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages)
         stack.push_async_callback(relay.close, config.grace_s)
         for spec in specs:
             fleet.add(spec)
         host, port = await relay.start(config.host, config.port, _handler(admin, proxy, relay))
         expiry = asyncio.create_task(_expire(router.index), name="expire predictions")
         stack.callback(expiry.cancel)
+        keeper.start(fleet.snapshots)
+        # Also before the requests in flight get their time: whoever stops the router may lose patience.
+        stack.push_async_callback(keeper.save)
         yield Gateway(f"http://{f'[{host}]' if ':' in host else host}:{port}", router, fleet, relay, admin)
 
 
