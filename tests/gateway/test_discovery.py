@@ -1,5 +1,6 @@
 """What workers say of themselves is read in every form they say it, and nothing is made up."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from warmroute.gateway.discovery import (
     WorkerMetrics,
+    configured_sources,
     reachable,
     read_kv_event_sources,
     read_metrics,
@@ -16,7 +18,7 @@ from warmroute.gateway.discovery import (
     read_server_info,
 )
 from warmroute.kv_event import EventSource
-from warmroute.worker import WorkerFacts
+from warmroute.worker import WorkerFacts, WorkerSpec
 
 _WORKER = "http://10.1.2.3:8000"
 
@@ -91,9 +93,15 @@ def test_vllm_event_sources_by_rank() -> None:
         "1": {"publisher": "zmq", "endpoint": "tcp://10.9.9.9:5558", "replay_endpoint": None, "topic": ""},
     }
     assert read_kv_event_sources(body, _WORKER) == (
-        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:5567", "kv"),
-        EventSource("tcp://10.9.9.9:5558", None, ""),
+        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:5567", "kv", rank=0),
+        EventSource("tcp://10.9.9.9:5558", None, "", rank=1),
     )
+    assert read_kv_event_sources({"10": body["0"], "9": body["1"], "x": body["0"], "9" * 5000: body["0"]}, _WORKER) == (
+        EventSource("tcp://10.9.9.9:5558", None, "", rank=9),
+        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:5567", "kv", rank=10),
+    )
+    (only,) = read_kv_event_sources({"3": body["0"]}, _WORKER)
+    assert only.rank is None, "an engine with one rank is not addressed by it"
     assert read_kv_event_sources({"0": {"publisher": "null", "endpoint": "tcp://*:5557"}}, _WORKER) == ()
 
 
@@ -114,10 +122,22 @@ def test_sglang_server_info() -> None:
     facts, sources = read_server_info(body, _WORKER)
     assert facts == WorkerFacts(block_size=64, capacity_blocks=100)
     assert sources == (
-        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:6557", "t"),
-        EventSource("tcp://10.1.2.3:5558", "tcp://10.1.2.3:6558", "t"),
+        EventSource("tcp://10.1.2.3:5557", "tcp://10.1.2.3:6557", "t", rank=0),
+        EventSource("tcp://10.1.2.3:5558", "tcp://10.1.2.3:6558", "t", rank=1),
     )
     assert read_server_info({"kv_events": None}, _WORKER) == (WorkerFacts(), ())
+
+
+def test_a_configured_publisher_is_one_for_each_rank_on_the_ports_from_there() -> None:
+    spec = WorkerSpec(_WORKER, kv_events="tcp://h:5557", kv_replay="tcp://h:5657", kv_topic="t")
+    assert configured_sources(WorkerSpec(_WORKER)) == ()
+    assert configured_sources(spec) == (EventSource("tcp://h:5557", "tcp://h:5657", "t"),)
+    assert configured_sources(dataclasses.replace(spec, kv_ranks=2)) == (
+        EventSource("tcp://h:5557", "tcp://h:5657", "t", rank=0),
+        EventSource("tcp://h:5558", "tcp://h:5658", "t", rank=1),
+    )
+    without_replay = dataclasses.replace(spec, kv_replay=None, kv_ranks=3)
+    assert [source.replay_endpoint for source in configured_sources(without_replay)] == [None] * 3
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def read_kv_event_sources(body: Any, worker_url: str) -> tuple[EventSource, ...]
     """vLLM's `/kv_event_sources`: one publisher per data-parallel rank."""
     if not isinstance(body, dict):
         return ()
-    entries = {int(rank): entry for rank, entry in body.items() if str(rank).isdecimal() and isinstance(entry, dict)}
+    entries = {int(rank): entry for rank, entry in body.items() if _is_rank(rank) and isinstance(entry, dict)}
     found = {rank: _vllm_source(entry, worker_url) for rank, entry in sorted(entries.items())}
     return _ranked({rank: source for rank, source in found.items() if source is not None})
 
@@ -154,6 +154,10 @@ def configured_sources(spec: WorkerSpec) -> tuple[EventSource, ...]:
         return ()
     first = EventSource(spec.kv_events, spec.kv_replay, spec.kv_topic)
     return _ranked({rank: _of_rank(first, rank) for rank in range(min(spec.kv_ranks or 1, _MOST_RANKS))})
+
+
+def _is_rank(key: Any) -> bool:
+    return isinstance(key, str) and key.isdecimal() and len(key) <= len(str(_MOST_RANKS))
 
 
 def _ranked(sources: Mapping[int, EventSource]) -> tuple[EventSource, ...]:
