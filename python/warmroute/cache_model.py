@@ -18,7 +18,6 @@ which an LRU by dispatch only comes close to.
 
 import itertools
 import math
-import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ class CacheModel:
 
     def withdrawn(self, hashes: BlockHashes, held: int, tail: Tail | None) -> None:
         """The worker never got to a prompt of which it held the first `held` blocks."""
-        truncate(self._index, self._lane, hashes, held)
+        self._index.truncate(self._lane, hashes, held)
         if tail is not None and self.counts_on_tails:
             self._remember(tail)
 
@@ -115,7 +114,7 @@ class CacheModel:
             return
         self._hits_refuted += 1
         if self._hits_refuted >= _ENOUGH_REPORTS:
-            truncate(self._index, self._lane, hashes, cached_tokens // block_size)
+            self._index.truncate(self._lane, hashes, cached_tokens // block_size)
 
     def tail_reported(self, tail: Tail, taken_up: bool) -> None:
         """Whether the engine found the answer that a prompt seemed to take up. To be called before `ended`."""
@@ -134,7 +133,7 @@ class CacheModel:
         self._tails_refuted = self._hits_refuted = 0
 
     def _take_up(self, tail: Tail) -> None:
-        truncate(self._index, self._lane, tail.stand_ins, 0)
+        self._index.truncate(self._lane, tail.stand_ins, 0)
         tails = self._tails.get(tail.after, [])
         if tail in tails:
             tails.remove(tail)
@@ -152,26 +151,11 @@ class CacheModel:
         """A block that is not full is never found again, but it has pushed another one out."""
         partial = self._stand_ins(1)
         self._index.predict(self._lane, partial, math.inf)
-        truncate(self._index, self._lane, partial, 0)
+        self._index.truncate(self._lane, partial, 0)
 
     def _stand_ins(self, count: int) -> BlockHashes:
-        return extended(_NO_BLOCKS, count, next(self._seeds))
+        return _NO_BLOCKS.extend(count, next(self._seeds))
 
 
 def _goes_on(token_ids: Sequence[int], start: int, rest: tuple[int, ...]) -> bool:
     return tuple(token_ids[start : start + len(rest)]) == rest
-
-
-# Interim, until the index has these of its own.
-def truncate(index: PrefixIndex, lane: LaneKey, hashes: BlockHashes, keep: int) -> None:
-    own = getattr(index, "truncate", None)
-    if own is not None:
-        own(lane, hashes, keep)
-
-
-def extended(hashes: BlockHashes, count: int, seed: int) -> BlockHashes:
-    own = getattr(hashes, "extend", None)
-    if own is not None:
-        return own(count, seed)  # type: ignore[no-any-return]
-    rng = random.Random(seed)
-    return BlockHashes.from_list([*hashes, *(rng.getrandbits(64) for _ in range(count))])

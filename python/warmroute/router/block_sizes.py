@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from warmroute.prefix_index import PrefixIndex
 from warmroute.worker import Lane, LaneKey, Worker
@@ -33,9 +33,7 @@ class BlockSizes:
             return
         self._read_at = now
         lanes = [(worker, lane) for worker in workers for lane in worker.lanes]
-        # Interim, until the index has it.
-        read: Callable[[int], dict[int, int]] = getattr(self._index, "block_sizes", lambda _: {})
-        self._announced = {lane.key: found for _, lane in lanes if (found := read(lane.key))}
+        self._announced = {lane.key: found for _, lane in lanes if (found := self._index.block_sizes(lane.key))}
         for worker, lane in lanes:
             self._compare(worker, lane)
 

@@ -101,9 +101,9 @@ class Lookup:
         more = min(model.blocks_of(tail, self._now), len(hashes) - holding.own_blocks)
         holding.tail = tail if more else None
         if more and model.counts_on_tails:
-            overlap = dataclasses.replace(holding.overlap, predicted=holding.overlap.predicted + more)
-            holding.overlap = overlap
-            holding.cached_tokens = cached_tokens(overlap.blocks, holding.own_size, self._request.prompt_tokens)
+            held = holding.overlap
+            holding.overlap = Overlap(held.device, held.host, held.disk, held.remote, held.predicted + more)
+            holding.cached_tokens = cached_tokens(holding.overlap.blocks, holding.own_size, self._request.prompt_tokens)
 
 
 def _hashes(request: RouteRequest, workers: Sequence[Worker], sizes: Sequence[int]) -> dict[int, BlockHashes]:

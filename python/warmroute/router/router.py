@@ -10,7 +10,7 @@ import random
 from collections.abc import Collection, Sequence
 
 from warmroute.block import BlockHashes
-from warmroute.cache_model import CacheModel, truncate
+from warmroute.cache_model import CacheModel
 from warmroute.calibration import Calibration
 from warmroute.errors import RefusalReason
 from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
@@ -35,6 +35,10 @@ _log = logging.getLogger(__name__)
 PREDICTION_SLACK_S = 5.0
 # Predicted blocks kept for a lane whose worker does not tell its capacity: 1.6 M tokens in blocks of 16.
 _UNKNOWN_CAPACITY_BLOCKS = 100_000
+# Confirmed blocks kept per lane: a bound for removals that were lost, or that are never told, as by most stores behind
+# the GPU. Above the capacity, as an engine may announce smaller blocks than it counts in.
+_SLACK = 8
+_MOST_STORE_BLOCKS = 4_000_000
 
 
 class Router:
@@ -125,6 +129,8 @@ class Router:
         for lane in worker.lanes:
             self.index.add_worker(lane.key, capacity)
             self._capacities[lane.key] = capacity
+            on_device = _SLACK * capacity if worker.capacity_blocks else _MOST_STORE_BLOCKS
+            self.index.set_limits(lane.key, on_device, *[_MOST_STORE_BLOCKS] * 3)
             if not self.follows(lane):
                 self._models.setdefault(lane.key, CacheModel(self.index, lane.key))
 
@@ -295,7 +301,7 @@ class Router:
         if model is not None:
             model.withdrawn(hashes, foundation.held_blocks, foundation.tail)
         else:
-            truncate(self.index, decision.lane.key, hashes, foundation.held_blocks)
+            self.index.truncate(decision.lane.key, hashes, foundation.held_blocks)
 
 
 def _keep(
