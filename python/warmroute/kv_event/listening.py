@@ -34,7 +34,7 @@ def open_listener(
 ) -> Listener:
     """The listener for the way in which a source publishes: asked over HTTP, or subscribed to over ZeroMQ."""
     if source.endpoint.startswith("http://"):
-        return PollingListener(lane, source, index, observer)
+        return PollingListener(lane, source, index, observer, start=start, saved=saved)
     return Subscription(lane, source, index, observer, start=start, saved=saved)
 
 

@@ -7,17 +7,17 @@ enough. What another one takes is lost, and shows as missing event ids.
 import asyncio
 import logging
 from dataclasses import replace
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from warmroute.errors import ConfigError, UndecodableFrame
-from warmroute.kv_event.apply import BlockIndex, apply_batch
+from warmroute.kv_event.apply import apply_batch
 from warmroute.kv_event.listener import EventSource, Position
 from warmroute.kv_event.messages import EventBatch
 from warmroute.kv_event.subscription_state import SubscriptionObserver, SubscriptionState, Unobserved
 from warmroute.kv_event.tensorrt_llm import PolledEventReader, PolledEvents
+from warmroute.prefix_index import PrefixIndex
 
 _log = logging.getLogger(__name__)
 
@@ -31,38 +31,36 @@ _ABSENT_S = 1.0
 _ANSWER_S = 15.0
 
 
-class SavableIndex(BlockIndex, Protocol):
-    """An index that events change and that can be saved."""
-
-    def dump(self, worker: int) -> bytes: ...
-
-
 class PollingListener:
-    """Follows one endpoint, all its ranks in one lane. `start`: the index holds the lane's blocks as of there.
+    """Follows one endpoint, all its ranks in one lane; a `Listener`.
 
-    See `warmroute.kv_event.listener.Listener` for what may be called from where.
+    `start`: the index holds the lane's blocks as of this position, or will once `saved` (`PrefixIndex.dump`) has been
+    restored, which `run` does first. An engine that goes on with any other event begins with an empty lane.
     """
 
     def __init__(
         self,
         lane: int,
         source: EventSource,
-        index: SavableIndex,
+        index: PrefixIndex,
         observer: SubscriptionObserver | None = None,
         *,
         start: Position | None = None,
+        saved: bytes | None = None,
     ) -> None:
         self._lane = lane
         self._endpoint = source.endpoint
         self._index = index
         self._observer = Unobserved() if observer is None else observer
         self._reader = PolledEventReader(start)
+        self._begins_empty = start is None
+        self._saved = saved
         self._state = SubscriptionState()
         self._delay_s = _BUSY_S
         self._refused: int | None = None
 
     def state(self) -> SubscriptionState:
-        """A snapshot of the counters; a batch is an answer with events in it."""
+        """A snapshot of the counters; a batch is an answer with events in it. From any thread."""
         position = self._reader.position
         return replace(
             self._state,
@@ -71,27 +69,46 @@ class PollingListener:
         )
 
     def position(self) -> Position | None:
-        """The latest event in the index; None before the first one, and where several ranks count for themselves."""
+        """The latest event in the index; None before the first, and where ranks count each. From any thread."""
         return self._reader.position
 
     async def snapshot(self) -> tuple[Position | None, bytes]:
-        """The position and the lane's blocks at it."""
+        """The position and the lane's blocks at it. On the listening thread."""
         return self._reader.position, self._index.dump(self._lane)
 
     async def resync(self) -> None:
-        """Forgets the lane's blocks. Nobody can tell them again: the view is incomplete until the engine restarts."""
+        """Forgets the lane's blocks. Nobody can tell them again: the view is incomplete until the engine restarts.
+
+        On the listening thread.
+        """
+        self._state.resyncs += 1
         self._index.clear(self._lane)
         self._reader.begin_anew()
 
     async def run(self) -> None:
-        """Asks until cancelled. Raises ConfigError where the endpoint is no address."""
+        """Asks until cancelled. Once, on the listening thread. Raises ConfigError where the endpoint is no address."""
         url = polled_url(self._endpoint)
+        self._begin()
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_S)) as session:
             while True:
                 payload = await self._ask(session, url)
                 if payload is not None:
                     self._take(payload)
                 await asyncio.sleep(self._delay_s)
+
+    def _begin(self) -> None:
+        """Puts the saved blocks in their place, or begins with none."""
+        saved, self._saved = self._saved, None
+        if self._begins_empty:
+            self._index.clear(self._lane)
+        if saved is None:
+            return
+        try:
+            self._index.restore(self._lane, saved)
+        except ValueError as error:
+            self._index.clear(self._lane)
+            self._reader = PolledEventReader()
+            self._observer.saved_view_dropped(self._lane, str(error))
 
     async def _ask(self, session: aiohttp.ClientSession, url: str) -> bytes | None:
         """The answer, or None where there was none; waits longer before the next question each time."""
@@ -128,6 +145,8 @@ class PollingListener:
         self._apply(polled)
 
     def _apply(self, polled: PolledEvents) -> None:
+        if polled.dropped is not None:
+            self._observer.saved_view_dropped(self._lane, polled.dropped)
         for _ in range(polled.restarts):
             self._observer.engine_restarted(self._lane)
         for gap in polled.gaps:

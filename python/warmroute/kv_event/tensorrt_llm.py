@@ -103,8 +103,9 @@ _NOTHING = b"{}"
 class PolledEvents:
     """One answer, read: the events to apply in their order, and what was found wrong.
 
-    `restarts`: another engine process began, which `events` tell as AllBlocksCleared at that place. `gaps` are missing
-    event ids. `rejected` gives a reason for each event that could not be read; `unindexed` counts blocks left out.
+    `restarts`: another engine process began, which `events` tell as AllBlocksCleared at that place; `dropped` is why
+    the same was done to blocks that an earlier process of the router had saved. `gaps` are missing event ids.
+    `rejected` gives a reason for each event that could not be read; `unindexed` counts blocks left out.
     """
 
     count: int = 0
@@ -112,6 +113,7 @@ class PolledEvents:
     rejected: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     restarts: int = 0
+    dropped: str | None = None
     unindexed: int = 0
 
 
@@ -222,7 +224,8 @@ class PolledEventReader:
         self._judge_resumption(envelope, begins, polled)
         rank = self._ranks.get(envelope.attention_dp_rank)
         if rank is not None and (envelope.event_id <= rank.last_id or (begins and rank.works)):
-            self._restart(polled)
+            self._clear(polled)
+            polled.restarts += 1
             rank = None
         if rank is None:
             rank = self._ranks[envelope.attention_dp_rank] = _Rank()
@@ -237,16 +240,17 @@ class PolledEventReader:
         """The first event decides whether blocks learned before are those of this process."""
         if self._resume_at is None:
             return
-        if begins or envelope.event_id != self._resume_at + 1:
-            self._restart(polled)
+        expected = self._resume_at + 1
+        if begins or envelope.event_id != expected:
+            polled.dropped = f"the engine goes on with event {envelope.event_id}, not {expected}"
+            self._clear(polled)
             return
         self._ranks[envelope.attention_dp_rank] = _Rank(self._resume_at, works=True)
         self._resume_at, self._resumed = None, True
 
-    def _restart(self, polled: PolledEvents) -> None:
+    def _clear(self, polled: PolledEvents) -> None:
         """Another process: its ranks all began empty."""
         self._forget()
-        polled.restarts += 1
         polled.events.append(AllBlocksCleared())
 
     def _is_of_window(self, window: int | None, begins: bool, polled: PolledEvents) -> bool:
