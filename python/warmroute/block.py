@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from warmroute import _native
-from warmroute._native import BlockHashes
+from warmroute._native import BlockHashes, Overlap
 
 __all__ = ["BlockHashes", "EngineHash", "Namespace", "Overlap", "Tier", "hash_blocks", "root_hash"]
 
@@ -40,21 +40,6 @@ class Namespace:
 
     adapter: str | None = None
     salt: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """The leading blocks of a prompt that one worker holds, each counted once under its best source."""
-
-    device: int = 0
-    host: int = 0
-    disk: int = 0
-    remote: int = 0
-    predicted: int = 0
-
-    @property
-    def blocks(self) -> int:
-        return self.device + self.host + self.disk + self.remote + self.predicted
 
 
 def root_hash(block_size: int, namespace: Namespace) -> int:

@@ -17,6 +17,8 @@ The semantics, in the order in which they matter:
 - A prediction is never counted beside a confirmed block: a store ends it, and confirmed blocks are not predicted. It
   ends at `expires_at`, or when the worker has more than its limit: the least recently predicted go first, and of one
   prompt the tail before the head, as an engine evicts. `expires_at` may be `math.inf`.
+- A tier may have a limit: above it the oldest blocks go that no other held block follows. It is for stores that nobody
+  takes back, as most offloading connectors never send a removal.
 - What is said of an unknown worker is ignored and counted, so that late events of a forgotten one change nothing.
 """
 
@@ -35,7 +37,12 @@ _PLAIN = Namespace()
 
 
 class PrefixIndex:
-    """The index over all workers. A worker is an int below 2**32 that the caller never uses twice."""
+    """The index over all workers. A worker is an int below 2**32 that the caller never uses twice; it stands for one
+    cache, so that a worker with several data-parallel ranks has one for each.
+
+    Safe to share between threads: what is said of different workers is taken in side by side, and lookups wait for
+    neither; what is said of one worker must come in order, from one thread at a time.
+    """
 
     __slots__ = ("_native",)
 
@@ -45,6 +52,17 @@ class PrefixIndex:
     def add_worker(self, worker: int, prediction_limit: int) -> None:
         """Makes a worker known, with the number of predicted blocks kept for it; again: changes that number."""
         self._native.add_worker(worker, prediction_limit)
+
+    def set_limits(
+        self,
+        worker: int,
+        device: int | None = None,
+        host: int | None = None,
+        disk: int | None = None,
+        remote: int | None = None,
+    ) -> None:
+        """Limits the distinct confirmed blocks kept in each tier; None: no limit."""
+        self._native.set_limits(worker, device, host, disk, remote)
 
     def forget(self, worker: int) -> int:
         """Drops a worker and all that is known of it; the number of blocks it held."""
@@ -91,6 +109,10 @@ class PrefixIndex:
         """
         self._native.predict(worker, hashes, expires_at)
 
+    def truncate(self, worker: int, hashes: BlockHashes, keep: int) -> int:
+        """Drops the predictions of a prompt's blocks from number `keep` on; how many there were."""
+        return self._native.truncate(worker, hashes, keep)
+
     def expire(self, now: float) -> int:
         """Drops the predictions with `expires_at` <= `now`; how many. ValueError unless `now` is finite."""
         return self._native.expire(now)
@@ -100,7 +122,23 @@ class PrefixIndex:
 
         ValueError unless `now` is finite.
         """
-        return {worker: Overlap(*counts) for worker, counts in self._native.match(hashes, now)}
+        return self._native.match(hashes, now)
+
+    def dump(self, worker: int) -> bytes:
+        """All that a worker has announced, as `restore` takes it; predictions are left out. KeyError if unknown."""
+        return self._native.dump(worker)
+
+    def restore(self, worker: int, dump: bytes) -> int:
+        """Replaces all that is known of a worker by a dump; the number of blocks in it.
+
+        KeyError where the worker is unknown, ValueError where the bytes are no such dump: then nothing has changed.
+        """
+        return self._native.restore(worker, dump)
+
+    @staticmethod
+    def check_dump(dump: bytes) -> int:
+        """The number of blocks in a dump. ValueError where it is none."""
+        return _native.PrefixIndex.check_dump(dump)
 
     def workers(self) -> list[int]:
         """The known workers, ascending."""
@@ -109,6 +147,15 @@ class PrefixIndex:
     def blocks(self, worker: int) -> int:
         """Distinct blocks that a worker holds or is predicted to hold; 0 for an unknown one."""
         return self._native.blocks(worker)
+
+    def block_sizes(self, worker: int) -> dict[int, int]:
+        """Tokens per block that the worker has announced -> blocks stored so since it was last cleared."""
+        return self._native.block_sizes(worker)
+
+    def worker_stats(self, worker: int) -> dict[str, int]:
+        """A worker's distinct blocks: `confirmed`, of these by tier, `predicted`; `orphans`; `holes`, which are blocks
+        missing before others that are held. KeyError if unknown."""
+        return self._native.worker_stats(worker)
 
     def size(self) -> int:
         """Distinct blocks over all workers."""

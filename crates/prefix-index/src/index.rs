@@ -1,41 +1,62 @@
-//! The operations of the index.
+//! The operations of the index. All take `&self`: lanes are written side by side, each by one thread at a time.
 
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
+use crate::blocks::Blocks;
+use crate::counts::{Counts, Stats};
 use crate::engine_hash::EngineHash;
 use crate::hash::BlockHash;
-use crate::holders::Holders;
+use crate::holding::Holding;
 use crate::intake::{Intake, Store, StoreResult};
+use crate::lane::{HeldBlocks, Lane, LaneNumber, Limits};
 use crate::matching::{Overlap, match_prefix};
-use crate::tier::{Tier, WorkerId, one};
-use crate::worker_blocks::WorkerBlocks;
+use crate::shard::Link;
+use crate::tier::{Tier, WorkerId};
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Blocks of stores that contradicted themselves.
-    pub rejected: usize,
-    /// Blocks said of unknown workers.
-    pub ignored: usize,
-    /// Engine hashes that came to stand for other tokens.
-    pub replaced: usize,
-    /// Orphans that found their parent.
-    pub linked: usize,
-    /// Orphans dropped for younger ones.
-    pub orphans_dropped: usize,
-    /// Orphans dropped because their hash had come to stand for something else.
-    pub orphans_contradicted: usize,
-    /// Predictions dropped for younger ones.
-    pub predictions_evicted: usize,
+/// The lanes by their owner's key and by the number that holders carry.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    by_key: FxHashMap<WorkerId, Arc<Lane>>,
+    by_number: FxHashMap<LaneNumber, Arc<Lane>>,
+    next: u32,
+}
+
+impl Lanes {
+    pub fn numbered(&self, number: LaneNumber) -> Option<&Lane> {
+        self.by_number.get(&number).map(Arc::as_ref)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.by_key.values().map(Arc::as_ref)
+    }
+
+    /// An empty lane for the key; the one that it replaces.
+    fn renew(&mut self, key: WorkerId, limits: Arc<Limits>, orphan_limit: usize) -> Option<Arc<Lane>> {
+        let lane = Arc::new(Lane::new(key, LaneNumber(self.next), limits, orphan_limit));
+        self.next += 1;
+        self.by_number.insert(lane.number, Arc::clone(&lane));
+        let replaced = self.by_key.insert(key, lane)?;
+        self.by_number.remove(&replaced.number);
+        Some(replaced)
+    }
+
+    fn remove(&mut self, key: WorkerId) -> Option<Arc<Lane>> {
+        let removed = self.by_key.remove(&key)?;
+        self.by_number.remove(&removed.number);
+        Some(removed)
+    }
 }
 
 /// Which worker holds which block.
 #[derive(Debug)]
 pub struct PrefixIndex {
-    pub(crate) orphan_limit: usize,
-    pub(crate) holders: Holders,
-    pub(crate) workers: FxHashMap<WorkerId, WorkerBlocks>,
-    stats: Stats,
+    orphan_limit: usize,
+    pub(crate) blocks: Blocks,
+    pub(crate) lanes: RwLock<Lanes>,
+    counts: Counts,
 }
 
 impl PrefixIndex {
@@ -44,208 +65,239 @@ impl PrefixIndex {
     pub fn new(orphan_limit: usize) -> Self {
         Self {
             orphan_limit,
-            holders: Holders::default(),
-            workers: FxHashMap::default(),
-            stats: Stats::default(),
+            blocks: Blocks::new(),
+            lanes: RwLock::default(),
+            counts: Counts::default(),
         }
     }
 
     /// Makes a worker known, with the number of predicted blocks kept for it; again: changes that number.
-    pub fn add_worker(&mut self, worker: WorkerId, prediction_limit: usize) {
-        let orphan_limit = self.orphan_limit;
-        let known = self
-            .workers
-            .entry(worker)
-            .or_insert_with(|| WorkerBlocks::new(orphan_limit, prediction_limit));
-        known.predictions.set_limit(prediction_limit);
-        self.evict_predictions(worker);
+    pub fn add_worker(&self, worker: WorkerId, prediction_limit: usize) {
+        let known = self.lane(worker);
+        if let Some(lane) = known {
+            lane.limits.set_predictions(prediction_limit);
+            self.with_held(&lane, |holding| self.evict_predictions(holding, prediction_limit));
+        } else {
+            let limits = Arc::new(Limits::new(prediction_limit));
+            self.lanes.write().renew(worker, limits, self.orphan_limit);
+        }
+    }
+
+    /// Limits the distinct blocks with a confirmed copy in each tier; None: no limit. Unknown workers are passed over.
+    pub fn set_limits(&self, worker: WorkerId, limits: [Option<usize>; Tier::ALL.len()]) {
+        let Some(lane) = self.lane(worker) else { return };
+        for tier in Tier::ALL {
+            if lane.limits.tier(tier) != limits[tier as usize] {
+                lane.limits.set_tier(tier, limits[tier as usize]);
+                self.with_intake(worker, |mut intake| intake.keep_order(tier));
+            }
+        }
     }
 
     /// Drops a worker and all that is known of it; the number of blocks it held.
-    pub fn forget(&mut self, worker: WorkerId) -> usize {
-        let held = self.clear(worker);
-        self.workers.remove(&worker);
-        held
+    pub fn forget(&self, worker: WorkerId) -> usize {
+        let removed = self.lanes.write().remove(worker);
+        removed.map_or(0, |lane| self.retire(&lane))
     }
 
     /// Drops a worker's blocks, predictions and orphans; the number of blocks it held.
-    pub fn clear(&mut self, worker: WorkerId) -> usize {
-        let held = self.blocks(worker);
-        let Some(known) = self.workers.get_mut(&worker) else {
+    pub fn clear(&self, worker: WorkerId) -> usize {
+        let mut lanes = self.lanes.write();
+        let Some(limits) = lanes.by_key.get(&worker).map(|lane| Arc::clone(&lane.limits)) else {
             return 0;
         };
-        let empty = WorkerBlocks::new(self.orphan_limit, known.predictions.limit());
-        let dropped = std::mem::replace(known, empty);
-        for announced in dropped.announced.values() {
-            self.holders.drop_holder(announced.block, worker);
+        let replaced = lanes.renew(worker, limits, self.orphan_limit);
+        drop(lanes);
+        replaced.map_or(0, |lane| self.retire(&lane))
+    }
+
+    /// Takes the holders of a lane out that no lookup finds any more; how many blocks it held.
+    fn retire(&self, lane: &Lane) -> usize {
+        let mut announced = lane.announced.lock();
+        announced.retired = true;
+        let names = std::mem::take(&mut announced.names);
+        drop(announced);
+        let mut held = lane.held.lock();
+        let dropped = std::mem::replace(
+            &mut *held,
+            HeldBlocks {
+                retired: true,
+                ..HeldBlocks::default()
+            },
+        );
+        drop(held);
+        for known in names.iter() {
+            let mut place = self.blocks.at(known.slot);
+            let slot = place.slot;
+            place.shard.take(slot, lane.number);
         }
-        for block in dropped.predictions.blocks() {
-            self.holders.drop_holder(block, worker);
+        for (block, _) in dropped.predictions.iter() {
+            if let Some(mut place) = self.blocks.find(block) {
+                let slot = place.slot;
+                place.shard.take(slot, lane.number);
+            }
         }
-        self.holders.release_slack();
-        held
+        dropped.len()
     }
 
     /// Takes in a chain of blocks that a worker has announced for a tier.
-    pub fn store(&mut self, worker: WorkerId, tier: Tier, store: &Store<'_>) -> StoreResult {
+    pub fn store(&self, worker: WorkerId, tier: Tier, store: &Store<'_>) -> StoreResult {
         let blocks = store.engine_hashes.len();
-        let Some(known) = self.workers.get_mut(&worker) else {
-            self.stats.ignored += blocks;
-            return StoreResult {
-                ignored: blocks,
-                ..StoreResult::default()
-            };
-        };
-        if !store.is_sound() {
-            self.stats.rejected += blocks;
+        if !store.is_sound() && self.lane(worker).is_some() {
+            self.counts.rejected.add(blocks);
             return StoreResult {
                 rejected: blocks,
                 ..StoreResult::default()
             };
         }
-        let mut intake = Intake {
-            worker,
-            known,
-            holders: &mut self.holders,
-            stats: &mut self.stats,
-        };
-        let (mut result, newly_known) = intake.take_chain(tier, store);
-        result.linked = intake.link(newly_known);
-        result
+        let taken = self.with_intake(worker, |mut intake| intake.take_chain(tier, store));
+        taken.unwrap_or_else(|| {
+            self.counts.ignored.add(blocks);
+            StoreResult {
+                ignored: blocks,
+                ..StoreResult::default()
+            }
+        })
     }
 
     /// One more copy in a tier of each block that the worker has announced under these hashes; how many were known.
-    pub fn store_known(&mut self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
-        let Some(known) = self.workers.get_mut(&worker) else {
-            self.stats.ignored += hashes.len();
-            return 0;
-        };
-        let mut intake = Intake {
-            worker,
-            known,
-            holders: &mut self.holders,
-            stats: &mut self.stats,
-        };
-        let mut copied = 0;
-        for &hash in hashes {
-            if let Some(block) = intake.known.block(hash) {
-                intake.put(hash, block, tier);
-                copied += 1;
-            }
-        }
-        copied
+    pub fn store_known(&self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
+        let taken = self.with_intake(worker, |mut intake| {
+            let known = hashes.iter().filter(|hash| intake.put_known(**hash, tier)).count();
+            intake.evict(tier);
+            known
+        });
+        taken.unwrap_or_else(|| {
+            self.counts.ignored.add(hashes.len());
+            0
+        })
     }
 
     /// Takes one copy of each block out of a tier; how many of them were there. Orphans go too, but do not count.
-    pub fn remove(&mut self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
-        let Some(known) = self.workers.get_mut(&worker) else {
-            return 0;
-        };
-        let mut removed = 0;
-        for &hash in hashes {
-            if let Some(block) = known.take_copy(hash, tier) {
-                removed += 1;
-                known.confirmed -= usize::from(self.holders.take_copies(block, worker, &one(tier)));
-            } else {
-                known.orphans.take_copy(hash, tier);
-            }
-        }
-        known.release_slack();
-        self.holders.release_slack();
-        removed
+    pub fn remove(&self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
+        let removed = self.with_intake(worker, |mut intake| {
+            let removed = hashes.iter().filter(|hash| intake.take_copy(**hash, tier)).count();
+            intake.announced.names.release_slack();
+            removed
+        });
+        removed.unwrap_or(0)
     }
 
     /// Assumes until a time (not NaN; may be infinite) that a worker holds these blocks. Confirmed ones are left alone.
-    pub fn predict(&mut self, worker: WorkerId, prompt: &[BlockHash], until: f64) {
-        let Some(known) = self.workers.get_mut(&worker) else {
-            self.stats.ignored += prompt.len();
+    pub fn predict(&self, worker: WorkerId, prompt: &[BlockHash], until: f64) {
+        let Some(lane) = self.lane(worker) else {
+            self.counts.ignored.add(prompt.len());
             return;
         };
-        let holders = &mut self.holders;
-        // The tail first, so that it is older than the head and evicted before it.
-        let predicted = prompt
-            .iter()
-            .rev()
-            .copied()
-            .filter(|block| holders.predict(*block, worker, until));
-        known.predictions.record(predicted, until);
-        self.evict_predictions(worker);
+        self.with_held(&lane, |holding| {
+            let mut predicted: Vec<(BlockHash, u32)> = links(prompt)
+                .filter(|link| holding.predict(*link))
+                .map(|link| (link.hash, link.depth))
+                .collect();
+            // The tail first, so that it is older than the head and evicted before it.
+            predicted.reverse();
+            holding.held.predictions.record(predicted.into_iter(), until);
+            self.evict_predictions(holding, lane.limits.predictions());
+        });
     }
 
-    fn evict_predictions(&mut self, worker: WorkerId) {
-        let Some(known) = self.workers.get_mut(&worker) else {
-            return;
-        };
-        for block in known.predictions.evict() {
-            self.holders.drop_holder(block, worker);
-            self.stats.predictions_evicted += 1;
+    /// Ends the predictions of a prompt's blocks from `keep` on; how many there were.
+    pub fn truncate(&self, worker: WorkerId, prompt: &[BlockHash], keep: usize) -> usize {
+        let Some(lane) = self.lane(worker) else { return 0 };
+        let ended = self.with_held(&lane, |holding| {
+            let mut ended = 0;
+            for &block in prompt.iter().skip(keep).rev() {
+                if holding.held.predictions.end(block) {
+                    holding.forget_predicted(block);
+                    ended += 1;
+                }
+            }
+            ended
+        });
+        ended.unwrap_or(0)
+    }
+
+    fn evict_predictions(&self, holding: &mut Holding<'_>, limit: usize) {
+        for block in holding.held.predictions.evict(limit) {
+            holding.forget_predicted(block);
+            self.counts.predictions_evicted.add(1);
         }
     }
 
     /// Drops the predictions whose time has come at `now` (finite); how many.
-    pub fn expire(&mut self, now: f64) -> usize {
-        let mut count = 0;
-        for (&worker, known) in &mut self.workers {
-            let expired = known.predictions.expire(now);
-            count += expired.len();
-            for block in expired {
-                self.holders.drop_holder(block, worker);
-            }
-            known.predictions.release_slack();
-        }
-        self.holders.release_slack();
-        count
+    pub fn expire(&self, now: f64) -> usize {
+        let lanes: Vec<Arc<Lane>> = self.lanes.read().by_key.values().map(Arc::clone).collect();
+        let expired = lanes.iter().filter_map(|lane| {
+            self.with_held(lane, |holding| {
+                let expired = holding.held.predictions.expire(now);
+                for &block in &expired {
+                    holding.forget_predicted(block);
+                }
+                holding.held.predictions.release_slack();
+                expired.len()
+            })
+        });
+        expired.sum()
     }
 
     /// The leading blocks of a prompt per worker that holds the first one, ascending by worker.
     #[must_use]
     pub fn match_prefix(&self, prompt: &[BlockHash], now: f64) -> Vec<(WorkerId, Overlap)> {
-        match_prefix(&self.holders, prompt, now)
+        match_prefix(&self.blocks, &self.lanes.read(), prompt, now)
     }
 
-    /// The known workers, ascending.
-    #[must_use]
-    pub fn workers(&self) -> Vec<WorkerId> {
-        let mut workers: Vec<WorkerId> = self.workers.keys().copied().collect();
-        workers.sort_unstable();
-        workers
+    pub(crate) fn lane(&self, worker: WorkerId) -> Option<Arc<Lane>> {
+        self.lanes.read().by_key.get(&worker).map(Arc::clone)
     }
 
-    /// Distinct blocks that a worker holds or is predicted to hold.
-    #[must_use]
-    pub fn blocks(&self, worker: WorkerId) -> usize {
-        self.workers
-            .get(&worker)
-            .map_or(0, |known| known.confirmed + known.predictions.len())
+    /// Works on both sides of a worker's lane; None where the worker is not known. A lane that is cleared while we wait
+    /// for it has been replaced: what was meant for it enters the new one.
+    pub(crate) fn with_intake<R>(&self, worker: WorkerId, work: impl FnOnce(Intake<'_>) -> R) -> Option<R> {
+        loop {
+            let lane = self.lane(worker)?;
+            let mut announced = lane.announced.lock();
+            if announced.retired {
+                continue;
+            }
+            let mut held = lane.held.lock();
+            let holding = Holding {
+                blocks: &self.blocks,
+                lane: lane.number,
+                held: &mut held,
+            };
+            return Some(work(Intake {
+                holding,
+                announced: &mut announced,
+                limits: &lane.limits,
+                counts: &self.counts,
+            }));
+        }
     }
 
-    /// Distinct blocks over all workers.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.holders.len()
+    /// Works on the held side of a lane; None where it has been cleared meanwhile.
+    fn with_held<R>(&self, lane: &Lane, work: impl FnOnce(&mut Holding<'_>) -> R) -> Option<R> {
+        let mut held = lane.held.lock();
+        if held.retired {
+            return None;
+        }
+        let mut holding = Holding {
+            blocks: &self.blocks,
+            lane: lane.number,
+            held: &mut held,
+        };
+        Some(work(&mut holding))
     }
 
-    /// Orphans over all workers.
-    #[must_use]
-    pub fn orphans(&self) -> usize {
-        self.workers.values().map(|known| known.orphans.len()).sum()
+    pub(crate) fn counts(&self) -> Stats {
+        self.counts.stats()
     }
+}
 
-    /// Predicted blocks over all workers, expired ones included until `expire` is called.
-    #[must_use]
-    pub fn predictions(&self) -> usize {
-        self.workers.values().map(|known| known.predictions.len()).sum()
-    }
-
-    /// Engine hashes that stand for a block, over all workers.
-    #[must_use]
-    pub fn engine_hashes(&self) -> usize {
-        self.workers.values().map(|known| known.announced.len()).sum()
-    }
-
-    /// Counts since the start.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.stats
-    }
+fn links(prompt: &[BlockHash]) -> impl Iterator<Item = Link> {
+    let mut parent = BlockHash(0);
+    (0..).zip(prompt).map(move |(depth, &hash)| {
+        let link = Link { hash, parent, depth };
+        parent = hash;
+        link
+    })
 }

@@ -1,16 +1,17 @@
-//! What a worker announces, on its way into both directions of the index.
+//! What a worker announces, on its way into both sides of its lane.
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
+use crate::counts::Counts;
 use crate::engine_hash::EngineHash;
 use crate::hash::{BlockHash, contents};
-use crate::holders::{Holders, Holding};
-use crate::index::Stats;
+use crate::holding::Holding;
+use crate::lane::{AnnouncedBlocks, Limits};
 use crate::orphans::Orphan;
-use crate::tier::{Copies, Tier, WorkerId, one};
-use crate::worker_blocks::{Announced, WorkerBlocks};
+use crate::shard::Link;
+use crate::tier::Tier;
 
 /// A chain of blocks as an engine announces it.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,7 @@ impl Store<'_> {
             return self.parent != Some(*only);
         }
         let mut seen: FxHashSet<EngineHash> = self.parent.into_iter().collect();
+        seen.reserve(self.engine_hashes.len());
         self.engine_hashes.iter().all(|hash| seen.insert(*hash))
     }
 }
@@ -64,106 +66,245 @@ pub struct StoreResult {
     pub linked: usize,
 }
 
-/// One worker's announcement on its way into both directions of the index.
+/// One lane's announcement on its way in.
 pub(crate) struct Intake<'a> {
-    pub worker: WorkerId,
-    pub known: &'a mut WorkerBlocks,
-    pub holders: &'a mut Holders,
-    pub stats: &'a mut Stats,
+    pub holding: Holding<'a>,
+    pub announced: &'a mut AnnouncedBlocks,
+    pub limits: &'a Limits,
+    pub counts: &'a Counts,
 }
 
 /// What putting one block did.
-pub(crate) struct Put {
-    /// The tier held the block already.
+struct Put {
     duplicate: bool,
     /// The engine hash stood for nothing before.
     newly_known: bool,
 }
 
 impl Intake<'_> {
-    /// Puts or orphans each block; also the engine hashes that orphans may be waiting for.
-    pub fn take_chain(&mut self, tier: Tier, store: &Store<'_>) -> (StoreResult, VecDeque<EngineHash>) {
+    /// Takes in a sound chain.
+    pub fn take_chain(&mut self, tier: Tier, store: &Store<'_>) -> StoreResult {
         let mut result = StoreResult::default();
         let mut newly_known = VecDeque::new();
         let mut parent_hash = store.parent;
-        let mut parent = store.parent.map_or(Some(store.root), |hash| self.known.block(hash));
+        let mut above = match store.parent {
+            None => Some(Link::root(store.root)),
+            Some(parent) => self.link_of(parent),
+        };
         let contents = contents(store.token_ids, store.block_size, store.keys);
         for (&hash, content) in store.engine_hashes.iter().zip(contents) {
-            if let Some(above) = parent {
-                let block = above.then(content);
-                let put = self.put(hash, block, tier);
-                result.duplicate += usize::from(put.duplicate);
-                result.stored += usize::from(!put.duplicate);
-                newly_known.extend(put.newly_known.then_some(hash));
-                parent = Some(block);
-            } else {
-                if let Some(parent) = parent_hash {
-                    self.stats.orphans_dropped += self.known.orphans.keep(Orphan {
-                        hash,
-                        parent,
-                        content,
-                        tier,
-                    });
+            if let Some(parent) = above {
+                let link = parent.then(content);
+                match self.put(hash, link, tier) {
+                    Some(put) => {
+                        result.duplicate += usize::from(put.duplicate);
+                        result.stored += usize::from(!put.duplicate);
+                        newly_known.extend(put.newly_known.then_some(hash));
+                    }
+                    None => result.rejected += 1,
                 }
+                above = Some(link);
+            } else {
+                self.orphan(hash, parent_hash, content, tier);
                 result.orphaned += 1;
-                parent = self.known.block(hash);
+                above = self.link_of(hash);
             }
             parent_hash = Some(hash);
         }
-        (result, newly_known)
+        self.count_size(store.block_size, result.stored + result.duplicate);
+        self.counts.rejected.add(result.rejected);
+        result.linked = self.link(newly_known);
+        self.evict(tier);
+        result
+    }
+
+    fn count_size(&mut self, block_size: usize, blocks: usize) {
+        if let Ok(size) = u32::try_from(block_size) {
+            self.announced.sizes.count(size, blocks);
+        }
+    }
+
+    fn orphan(&mut self, hash: EngineHash, parent: Option<EngineHash>, content: u64, tier: Tier) {
+        if let Some(parent) = parent {
+            let orphan = Orphan {
+                hash,
+                parent,
+                content,
+                tier,
+            };
+            self.counts.orphans_dropped.add(self.announced.orphans.keep(orphan));
+        }
     }
 
     /// Puts the orphans that wait for these hashes, then those that wait for them, oldest first; how many.
     ///
     /// Each orphan is taken out when its parent becomes known, so this ends whatever the parents say.
-    pub fn link(&mut self, mut newly_known: VecDeque<EngineHash>) -> usize {
+    fn link(&mut self, mut newly_known: VecDeque<EngineHash>) -> usize {
+        if self.announced.orphans.len() == 0 {
+            return 0;
+        }
         let mut linked = 0;
         while let Some(parent) = newly_known.pop_front() {
-            let Some(above) = self.known.block(parent) else {
+            let Some(above) = self.link_of(parent) else {
                 continue;
             };
-            for orphan in self.known.orphans.take_children(parent) {
-                let block = above.then(orphan.content);
-                if self.known.block(orphan.hash).is_some_and(|known| known != block) {
-                    self.stats.orphans_contradicted += 1;
-                    continue;
+            for orphan in self.announced.orphans.take_children(parent) {
+                let link = above.then(orphan.content);
+                if self.link_of(orphan.hash).is_some_and(|known| known.hash != link.hash) {
+                    self.counts.orphans_contradicted.add(1);
+                } else if let Some(put) = self.put(orphan.hash, link, orphan.tier) {
+                    newly_known.extend(put.newly_known.then_some(orphan.hash));
+                    linked += 1;
                 }
-                let put = self.put(orphan.hash, block, orphan.tier);
-                newly_known.extend(put.newly_known.then_some(orphan.hash));
-                linked += 1;
             }
         }
-        self.stats.linked += linked;
+        self.counts.linked.add(linked);
         linked
     }
 
+    /// One more copy of a block under a hash that is known; whether it is.
+    pub fn put_known(&mut self, hash: EngineHash, tier: Tier) -> bool {
+        self.link_of(hash)
+            .is_some_and(|link| self.put(hash, link, tier).is_some())
+    }
+
     /// Adds one copy of a block under an engine hash; another block it stood for hands over its copies.
-    pub fn put(&mut self, hash: EngineHash, block: BlockHash, tier: Tier) -> Put {
-        let before = self.known.announced.get(&hash).copied();
-        let duplicate = self.add(block, &one(tier));
-        let mut copies = before.map_or(Copies::default(), |announced| announced.copies);
-        if let Some(replaced) = before.filter(|announced| announced.block != block) {
-            self.add(block, &replaced.copies);
-            self.known.confirmed -=
-                usize::from(self.holders.take_copies(replaced.block, self.worker, &replaced.copies));
-            self.stats.replaced += 1;
-        }
-        copies[tier as usize] = copies[tier as usize].saturating_add(1);
-        self.known.announced.insert(hash, Announced { block, copies });
-        Put {
+    fn put(&mut self, hash: EngineHash, link: Link, tier: Tier) -> Option<Put> {
+        let Some(known) = self.announced.names.get(hash) else {
+            let confirmed = self.holding.confirm(link, tier)?;
+            self.announced.names.insert(hash, confirmed.slot, tier);
+            self.enter(tier, hash);
+            return Some(Put {
+                duplicate: confirmed.duplicate,
+                newly_known: true,
+            });
+        };
+        let before = self.holding.blocks.link(known.slot);
+        let duplicate = if before.hash == link.hash {
+            self.add_copy(hash, link, tier)?
+        } else {
+            self.replace(hash, link, tier)?
+        };
+        Some(Put {
             duplicate,
-            newly_known: before.is_none(),
+            newly_known: false,
+        })
+    }
+
+    /// Another copy under a known hash; whether the tier held the block already.
+    fn add_copy(&mut self, hash: EngineHash, link: Link, tier: Tier) -> Option<bool> {
+        if !self.announced.names.add_copy(hash, tier) {
+            return Some(true);
+        }
+        let confirmed = self.holding.confirm(link, tier);
+        if confirmed.is_none() {
+            self.announced.names.take_copy(hash, tier);
+        } else {
+            self.enter(tier, hash);
+        }
+        confirmed.map(|confirmed| confirmed.duplicate)
+    }
+
+    /// The hash stands for another block from now on, in every tier in which it has copies.
+    fn replace(&mut self, hash: EngineHash, link: Link, tier: Tier) -> Option<bool> {
+        let known = self.announced.names.get(hash)?;
+        let confirmed = self.holding.confirm(link, tier)?;
+        let mut stays = vec![];
+        for held in known.tiers() {
+            if held != tier && self.holding.confirm(link, held).is_none() {
+                stays.push(held);
+            }
+            self.holding.withdraw(known.slot, held);
+        }
+        self.announced.names.move_to(hash, confirmed.slot);
+        for lost in stays {
+            while self.announced.names.take_copy(hash, lost).is_some() {}
+        }
+        if self.announced.names.add_copy(hash, tier) {
+            self.enter(tier, hash);
+        }
+        self.counts.replaced.add(1);
+        Some(confirmed.duplicate)
+    }
+
+    /// Takes one copy out of a tier; whether there was one. An orphan goes too, but does not count.
+    pub fn take_copy(&mut self, hash: EngineHash, tier: Tier) -> bool {
+        let Some((slot, last)) = self.announced.names.take_copy(hash, tier) else {
+            self.announced.orphans.take_copy(hash, tier);
+            return false;
+        };
+        if last {
+            self.holding.withdraw(slot, tier);
+        }
+        true
+    }
+
+    /// Enters a known number of copies under a hash that is not known yet.
+    pub fn restore(&mut self, hash: EngineHash, link: Link, copies: &[(Tier, u32)]) {
+        for &(tier, count) in copies {
+            if self.put(hash, link, tier).is_some() {
+                self.announced.names.add_copies(hash, tier, count - 1);
+            }
         }
     }
 
-    /// Adds copies to the block's holders; whether the first tier among them had some already.
-    fn add(&mut self, block: BlockHash, copies: &Copies) -> bool {
-        let before = self.holders.add_copies(block, self.worker, copies);
-        if let Some(Holding::Confirmed(held)) = before {
-            return held.iter().zip(copies).any(|(held, added)| *held > 0 && *added > 0);
+    fn link_of(&self, hash: EngineHash) -> Option<Link> {
+        let known = self.announced.names.get(hash)?;
+        Some(self.holding.blocks.link(known.slot))
+    }
+
+    fn enter(&mut self, tier: Tier, hash: EngineHash) {
+        if self.limits.tier(tier).is_some() {
+            let names = &self.announced.names;
+            let is_live = |hash| {
+                names
+                    .get(hash)
+                    .is_some_and(|known| names.copies(&known)[tier as usize] > 0)
+            };
+            self.announced.order.enter(tier, hash, names.len(), is_live);
         }
-        self.known.confirmed += 1;
-        self.known.predictions.end(block);
-        false
+    }
+
+    /// Where a tier holds more blocks than it may, the oldest go of those that nothing follows.
+    ///
+    /// One that something follows is passed over; a chain is stored head first, so its tail comes up soon after. After a
+    /// whole round without a leaf (they are all in other tiers) the oldest goes anyway.
+    pub fn evict(&mut self, tier: Tier) {
+        let Some(limit) = self.limits.tier(tier) else {
+            return;
+        };
+        let mut passed_over = 0;
+        while self.holding.held.by_tier[tier as usize] > limit {
+            let Some(hash) = self.announced.order.next(tier) else {
+                return;
+            };
+            let Some(known) = self.announced.names.get(hash) else {
+                continue;
+            };
+            let is_last = passed_over > self.announced.order.len(tier);
+            if !is_last && self.holding.has_children(known.slot) {
+                self.announced.order.defer(tier, hash);
+                passed_over += 1;
+                continue;
+            }
+            passed_over = 0;
+            self.counts.capped.add(1);
+            while self.take_copy(hash, tier) && self.announced.names.contains(hash) {}
+        }
+    }
+
+    /// Begins or ends to keep the order in which hashes entered a tier.
+    pub fn keep_order(&mut self, tier: Tier) {
+        self.announced.order.clear(tier);
+        let names = &self.announced.names;
+        let held: Vec<EngineHash> = names
+            .iter()
+            .filter(|known| names.copies(known)[tier as usize] > 0)
+            .map(|known| known.hash)
+            .collect();
+        for hash in held {
+            self.enter(tier, hash);
+        }
+        self.evict(tier);
     }
 }

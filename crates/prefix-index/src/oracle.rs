@@ -105,6 +105,20 @@ impl Oracle {
         worker.evict();
     }
 
+    pub fn truncate(&mut self, id: WorkerId, path: &Path, keep: usize) {
+        let ended: Vec<Path> = prefixes(path).into_iter().skip(keep).collect();
+        if let Some(worker) = self.worker(id) {
+            worker.predictions.retain(|(known, _)| !ended.contains(known));
+        }
+    }
+
+    /// A dump that is restored: all but the predictions.
+    pub fn restore(&mut self, id: WorkerId) {
+        if let Some(worker) = self.worker(id) {
+            worker.predictions.clear();
+        }
+    }
+
     pub fn expire(&mut self, now: f64) {
         for (_, worker) in &mut self.workers {
             worker.predictions.retain(|(_, until)| *until > now);

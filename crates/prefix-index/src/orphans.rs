@@ -42,6 +42,11 @@ impl Orphans {
         self.by_age.len()
     }
 
+    /// Oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Orphan> {
+        self.by_age.values()
+    }
+
     /// Keeps an orphan; how many older ones (or itself, where the limit is 0) were dropped for it.
     pub fn keep(&mut self, orphan: Orphan) -> usize {
         let serial = self.next;

@@ -1,7 +1,7 @@
 //! Worker -> the blocks it is assumed to hold, by age and by deadline.
 //!
 //! Renewing a prediction moves it to the young end. That and the eviction order make this the LRU model of an engine
-//! that sends no events, with `limit` as its capacity; with a near deadline it bridges the time between a dispatch and
+//! that sends no events, with a limit as its capacity; with a near deadline it bridges the time between a dispatch and
 //! the engine's event.
 //!
 //! Both orders are lazy: an entry is stale once its block has been renewed or dropped, and stale entries go when they
@@ -13,15 +13,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rustc_hash::FxHashMap;
 
 use crate::hash::BlockHash;
-use crate::holders::release_slack;
+use crate::slack::release_slack;
 
 /// Stale entries that are tolerated beside as many as there are live ones.
 const SLACK: usize = 1_024;
 
+/// One predicted block: until when, and its place in the chain.
 #[derive(Clone, Copy, Debug)]
-struct Live {
+pub(crate) struct Live {
     serial: u64,
-    until: f64,
+    pub until: f64,
+    pub depth: u32,
 }
 
 /// One call's predictions are those numbered `first` to `last`; they end together.
@@ -32,9 +34,8 @@ struct Deadline {
     last: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Predictions {
-    limit: usize,
     next: u64,
     live: FxHashMap<BlockHash, Live>,
     /// Ascending by serial number.
@@ -44,45 +45,28 @@ pub(crate) struct Predictions {
 }
 
 impl Predictions {
-    pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            next: 0,
-            live: FxHashMap::default(),
-            ages: VecDeque::new(),
-            deadlines: BTreeSet::new(),
-        }
-    }
-
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    pub fn blocks(&self) -> impl Iterator<Item = BlockHash> {
-        self.live.keys().copied()
+    pub fn iter(&self) -> impl Iterator<Item = (BlockHash, &Live)> {
+        self.live.iter().map(|(block, live)| (*block, live))
     }
 
     pub fn until(&self, block: BlockHash) -> Option<f64> {
         self.live.get(&block).map(|live| live.until)
     }
 
-    pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
-    }
-
-    pub fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// Records or renews predictions; the first given is the oldest, so a prompt's tail comes first.
-    pub fn record(&mut self, blocks: impl Iterator<Item = BlockHash>, until: f64) {
+    pub fn record(&mut self, blocks: impl Iterator<Item = (BlockHash, u32)>, until: f64) {
         let first = self.next;
-        for block in blocks {
+        for (block, depth) in blocks {
             self.live.insert(
                 block,
                 Live {
                     serial: self.next,
                     until,
+                    depth,
                 },
             );
             self.ages.push_back((self.next, block));
@@ -98,15 +82,15 @@ impl Predictions {
         self.compact();
     }
 
-    /// Ends a prediction; unknown is a no-op.
-    pub fn end(&mut self, block: BlockHash) {
-        self.live.remove(&block);
+    /// Ends a prediction; whether there was one.
+    pub fn end(&mut self, block: BlockHash) -> bool {
+        self.live.remove(&block).is_some()
     }
 
-    /// Ends the oldest until no more than the limit are left; which.
-    pub fn evict(&mut self) -> Vec<BlockHash> {
+    /// Ends the oldest until no more than `limit` are left; which.
+    pub fn evict(&mut self, limit: usize) -> Vec<BlockHash> {
         let mut evicted = Vec::new();
-        while self.live.len() > self.limit {
+        while self.live.len() > limit {
             let Some((serial, block)) = self.ages.pop_front() else {
                 break;
             };
@@ -162,7 +146,7 @@ impl Predictions {
     }
 
     /// Where a prediction has no place among the ages, or its deadline is lost.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, limit: usize) -> Result<(), String> {
         let deadlines: BTreeMap<u64, Deadline> = self.deadlines.iter().map(|entry| (entry.first, *entry)).collect();
         for (block, live) in &self.live {
             let place = self.ages.binary_search_by_key(&live.serial, |(serial, _)| *serial);
@@ -172,7 +156,7 @@ impl Predictions {
                 return Err(format!("prediction {live:?} of {block:?} has lost its place"));
             }
         }
-        if self.len() > self.limit {
+        if self.len() > limit {
             Err(format!("{} predictions above the limit", self.len()))
         } else {
             Ok(())

@@ -20,6 +20,8 @@ enum Operation {
     StoreKnown(WorkerId, Tier, Vec<EngineHash>),
     Remove(WorkerId, Tier, Vec<EngineHash>),
     Predict(WorkerId, Path, f64),
+    Truncate(WorkerId, Path, usize),
+    DumpAndRestore(WorkerId),
     Expire(f64),
 }
 
@@ -79,6 +81,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => (worker(), tier(), vec(engine_hash(), 0..4))
             .prop_map(|(id, tier, hashes)| Operation::Remove(id, tier, hashes)),
         4 => (worker(), path(), time()).prop_map(|(id, path, until)| Operation::Predict(id, path, until)),
+        1 => (worker(), path(), 0..4_usize).prop_map(|(id, path, keep)| Operation::Truncate(id, path, keep)),
+        1 => worker().prop_map(Operation::DumpAndRestore),
         2 => (0..20_u8).prop_map(|now| Operation::Expire(f64::from(now))),
     ]
 }
@@ -88,7 +92,7 @@ fn hashes((root, blocks): &Path) -> Vec<BlockHash> {
     hash_blocks(&blocks.concat(), BLOCK_SIZE, BlockHash(*root), &keys)
 }
 
-fn store(index: &mut PrefixIndex, worker: WorkerId, tier: Tier, chain: &Chain) -> StoreResult {
+fn store(index: &PrefixIndex, worker: WorkerId, tier: Tier, chain: &Chain) -> StoreResult {
     let engine_hashes: Vec<EngineHash> = chain.blocks.iter().map(|(hash, _)| *hash).collect();
     let token_ids: Vec<u32> = chain.blocks.iter().flat_map(|(_, tokens)| tokens.clone()).collect();
     let store = Store {
@@ -102,7 +106,7 @@ fn store(index: &mut PrefixIndex, worker: WorkerId, tier: Tier, chain: &Chain) -
     index.store(worker, tier, &store)
 }
 
-fn apply(index: &mut PrefixIndex, oracle: &mut Oracle, operation: &Operation) {
+fn apply(index: &PrefixIndex, oracle: &mut Oracle, operation: &Operation) {
     match operation {
         Operation::AddWorker(id, limit) => {
             index.add_worker(*id, *limit);
@@ -137,6 +141,17 @@ fn apply(index: &mut PrefixIndex, oracle: &mut Oracle, operation: &Operation) {
         Operation::Predict(id, path, until) => {
             index.predict(*id, &hashes(path), *until);
             oracle.predict(*id, path, *until);
+        }
+        Operation::Truncate(id, path, keep) => {
+            index.truncate(*id, &hashes(path), *keep);
+            oracle.truncate(*id, path, *keep);
+        }
+        Operation::DumpAndRestore(id) => {
+            if let Some(dump) = index.dump(*id) {
+                assert_eq!(PrefixIndex::check_dump(&dump), index.restore(*id, &dump));
+                assert_eq!(index.dump(*id).map(|again| again.len()), Some(dump.len()));
+            }
+            oracle.restore(*id);
         }
         Operation::Expire(now) => {
             index.expire(*now);
@@ -179,7 +194,7 @@ proptest! {
 
     #[test]
     fn the_index_answers_like_its_oracle(operations in vec(operation(), 0..60), extra in vec(path(), 3)) {
-        let mut index = PrefixIndex::new(ORPHAN_LIMIT);
+        let index = PrefixIndex::new(ORPHAN_LIMIT);
         let mut oracle = Oracle::new(ORPHAN_LIMIT);
         let mut queries = extra;
         queries.extend((0..2).map(|root| (root, vec![vec![0, 0]; 9])));
@@ -188,7 +203,7 @@ proptest! {
             oracle.add_worker(id, 5);
         }
         for operation in &operations {
-            apply(&mut index, &mut oracle, operation);
+            apply(&index, &mut oracle, operation);
             compare(&index, &oracle, &queries);
         }
     }

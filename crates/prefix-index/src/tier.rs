@@ -1,6 +1,6 @@
 //! Who holds a block, and where.
 
-/// A worker, as its owner numbers it. Numbers are never used twice.
+/// A worker's cache, as its owner numbers it. Numbers are never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u32);
 
@@ -22,12 +22,8 @@ impl Tier {
     pub const ALL: [Self; 4] = [Self::Device, Self::Host, Self::Disk, Self::Remote];
 }
 
-/// Copies of a block per tier, indexed by `Tier as usize`.
-pub(crate) type Copies = [u32; Tier::ALL.len()];
+/// Engine hashes that stand for a block, by `Tier as usize`.
+pub(crate) type Names = [u8; Tier::ALL.len()];
 
-/// One copy in this tier.
-pub(crate) fn one(tier: Tier) -> Copies {
-    let mut copies = Copies::default();
-    copies[tier as usize] = 1;
-    copies
-}
+/// Copies of a block, by `Tier as usize`.
+pub(crate) type Copies = [u32; Tier::ALL.len()];

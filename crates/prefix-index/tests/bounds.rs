@@ -8,7 +8,7 @@ const BLOCK_SIZE: usize = ROOT_SIZE as usize;
 const BLOCKS: usize = 4;
 
 fn index(orphan_limit: usize, prediction_limit: usize) -> PrefixIndex {
-    let mut index = PrefixIndex::new(orphan_limit);
+    let index = PrefixIndex::new(orphan_limit);
     index.add_worker(WORKER, prediction_limit);
     index
 }
@@ -29,7 +29,7 @@ fn names(number: u32) -> Vec<EngineHash> {
         .collect()
 }
 
-fn store(index: &mut PrefixIndex, number: u32, parent: Option<EngineHash>) {
+fn store(index: &PrefixIndex, number: u32, parent: Option<EngineHash>) {
     let store = Store {
         parent,
         engine_hashes: &names(number),
@@ -51,9 +51,9 @@ fn matched(index: &PrefixIndex, number: u32) -> u32 {
 
 #[test]
 fn nothing_is_left_of_a_hundred_thousand_chains_after_their_removal() {
-    let mut index = index(10, 0);
+    let index = index(10, 0);
     for number in 0..100_000 {
-        store(&mut index, number, None);
+        store(&index, number, None);
         if number >= 10 {
             assert_eq!(index.remove(WORKER, Tier::Device, &names(number - 10)), BLOCKS);
         }
@@ -76,28 +76,28 @@ fn nothing_is_left_of_a_hundred_thousand_chains_after_their_removal() {
 
 #[test]
 fn orphans_are_dropped_oldest_first_and_counted() {
-    let mut index = index(3 * BLOCKS, 0);
+    let index = index(3 * BLOCKS, 0);
     for number in 1..=5 {
-        store(&mut index, number, Some(EngineHash::from(0_u64)));
+        store(&index, number, Some(EngineHash::from(0_u64)));
     }
     assert_eq!(index.orphans(), 3 * BLOCKS);
     assert_eq!(index.stats().orphans_dropped, 2 * BLOCKS);
     assert_eq!(index.size(), 0);
-    store(&mut index, 0, None);
+    store(&index, 0, None);
     assert_eq!((index.orphans(), index.stats().linked), (0, 3 * BLOCKS));
     assert_eq!(index.blocks(WORKER), 4 * BLOCKS);
 }
 
 #[test]
 fn an_index_that_may_keep_no_orphans_keeps_none() {
-    let mut index = index(0, 0);
-    store(&mut index, 1, Some(EngineHash::from(9_u64)));
+    let index = index(0, 0);
+    store(&index, 1, Some(EngineHash::from(9_u64)));
     assert_eq!((index.orphans(), index.stats().orphans_dropped), (0, BLOCKS));
 }
 
 #[test]
 fn the_tail_of_the_least_recently_predicted_prompt_goes_first() {
-    let mut index = index(0, 2 * BLOCKS);
+    let index = index(0, 2 * BLOCKS);
     index.predict(WORKER, &hashes(1), f64::INFINITY);
     index.predict(WORKER, &hashes(2), f64::INFINITY);
     index.predict(WORKER, &hashes(1), f64::INFINITY);
@@ -110,14 +110,14 @@ fn the_tail_of_the_least_recently_predicted_prompt_goes_first() {
 
 #[test]
 fn a_prompt_longer_than_the_limit_keeps_its_head() {
-    let mut index = index(0, 3);
+    let index = index(0, 3);
     index.predict(WORKER, &hashes(1), f64::INFINITY);
     assert_eq!((matched(&index, 1), index.blocks(WORKER)), (3, 3));
 }
 
 #[test]
 fn a_lower_limit_counts_at_once() {
-    let mut index = index(0, 10);
+    let index = index(0, 10);
     index.predict(WORKER, &hashes(1), f64::INFINITY);
     index.add_worker(WORKER, 1);
     assert_eq!((matched(&index, 1), index.predictions()), (1, 1));
@@ -127,7 +127,7 @@ fn a_lower_limit_counts_at_once() {
 /// Renewals and evictions leave stale entries behind; a hundred thousand of each must neither show nor slow down.
 #[test]
 fn predictions_stay_exact_however_often_they_are_renewed() {
-    let mut index = index(0, 3 * BLOCKS);
+    let index = index(0, 3 * BLOCKS);
     for round in 0..100_000_u32 {
         index.predict(WORKER, &hashes(round % 5), f64::from(round) + 2.0);
         assert!(index.predictions() <= 3 * BLOCKS);
@@ -142,7 +142,7 @@ fn predictions_stay_exact_however_often_they_are_renewed() {
 
 #[test]
 fn a_thousand_workers_share_a_block_and_leave_it_one_by_one() {
-    let mut index = PrefixIndex::new(0);
+    let index = PrefixIndex::new(0);
     for worker in (0..1_000).map(WorkerId) {
         index.add_worker(worker, BLOCKS);
         index.predict(worker, &hashes(1), f64::INFINITY);
@@ -153,4 +153,74 @@ fn a_thousand_workers_share_a_block_and_leave_it_one_by_one() {
     }
     assert_eq!(index.match_prefix(&hashes(1), 0.0).len(), 666);
     assert_eq!(index.check_integrity(), Ok(()));
+}
+
+fn matched_tokens_of(index: &PrefixIndex, number: u32) -> [u32; 4] {
+    index
+        .match_prefix(&hashes(number), 0.0)
+        .first()
+        .map_or([0; 4], |(_, overlap)| overlap.tiers)
+}
+
+#[test]
+fn a_tier_above_its_limit_gives_up_its_oldest_tails_and_keeps_what_prompts_share() {
+    let index = index(0, 0);
+    index.set_limits(WORKER, [Some(100 * BLOCKS), None, None, None]);
+    for number in 0..10_000 {
+        store(&index, number, None);
+        // A further block of prompt 0 each time, so that its head never stands last.
+        let follower = Store {
+            parent: Some(names(0)[BLOCKS - 1]),
+            engine_hashes: &[EngineHash::from(1_u64 << 40 | u64::from(number))],
+            token_ids: &[number; BLOCK_SIZE],
+            block_size: BLOCK_SIZE,
+            root: root_hash(ROOT_SIZE, None, None),
+            keys: &[],
+        };
+        index.store(WORKER, Tier::Device, &follower);
+        assert!(index.size() <= 100 * BLOCKS, "{number}: {}", index.size());
+    }
+    assert_eq!(matched(&index, 0), 4);
+    assert_eq!(matched(&index, 9_999), 4);
+    assert_eq!(index.worker_stats(WORKER).map(|stats| stats.holes), Some(0));
+    assert_eq!(index.stats().capped, 50_000 - 100 * BLOCKS);
+    assert_eq!(index.check_integrity(), Ok(()));
+}
+
+#[test]
+fn a_lower_tier_limit_counts_at_once_and_each_tier_has_its_own() {
+    let index = index(0, 0);
+    for number in 0..100 {
+        store(&index, number, None);
+        index.store_known(WORKER, Tier::Host, &names(number));
+    }
+    index.set_limits(WORKER, [None, Some(10 * BLOCKS), None, None]);
+    let stats = index.worker_stats(WORKER).unwrap();
+    assert_eq!(stats.by_tier, [100 * BLOCKS, 10 * BLOCKS, 0, 0]);
+    index.set_limits(WORKER, [Some(20 * BLOCKS), None, None, None]);
+    assert_eq!(index.worker_stats(WORKER).unwrap().by_tier[0], 20 * BLOCKS);
+    assert_eq!(matched_tokens_of(&index, 99).iter().sum::<u32>() % 4, 0);
+    assert_eq!(index.check_integrity(), Ok(()));
+}
+
+#[test]
+fn an_engine_may_give_a_block_many_names_but_not_without_bound() {
+    let index = index(0, 0);
+    let one = |name: u64| Store {
+        parent: None,
+        engine_hashes: std::slice::from_ref(Box::leak(Box::new(EngineHash::from(name)))),
+        token_ids: &[7; BLOCK_SIZE],
+        block_size: BLOCK_SIZE,
+        root: root_hash(ROOT_SIZE, None, None),
+        keys: &[],
+    };
+    let rejected: usize = (0..300)
+        .map(|name| index.store(WORKER, Tier::Device, &one(name)).rejected)
+        .sum();
+    assert_eq!((rejected, index.size(), index.engine_hashes()), (45, 1, 255));
+    assert_eq!(index.check_integrity(), Ok(()));
+    for name in 0..300_u64 {
+        index.remove(WORKER, Tier::Device, &[EngineHash::from(name)]);
+    }
+    assert_eq!((index.size(), index.engine_hashes()), (0, 0));
 }

@@ -1,25 +1,27 @@
 //! Block hashes and the prefix index, as Python sees them.
 //!
-//! The lock is only ever held in Rust code that does not need the interpreter, so waiting for it cannot deadlock,
-//! whether or not the interpreter is released meanwhile.
+//! The index's locks are only ever held in Rust code that does not need the interpreter, so waiting for one cannot
+//! deadlock, whether or not the interpreter is released meanwhile.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::Arc;
 
-use prefix_index::{BlockHash, Overlap, Store, WorkerId};
-use pyo3::exceptions::{PyAssertionError, PyValueError};
+use prefix_index::{BlockHash, Store, WorkerId};
+use pyo3::exceptions::{PyAssertionError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 use block_hashes::BlockHashes;
 use conversion::{finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier, to_token_ids};
+use overlap::Overlap;
 
 mod block_hashes;
 mod conversion;
+mod overlap;
 
-/// Calls over more blocks than this let other Python threads run. Shorter ones do not: a match of 1,000 blocks on 8
-/// workers takes 55 us, a store 0.5 us a block (`bench/prefix_index_bench.py`, 2 cores), while getting the interpreter
-/// back from a busy thread can take its whole switch interval, 5 ms.
+/// Calls over more blocks than this let other Python threads run. Shorter ones do not: hashing or storing this many takes
+/// less than a millisecond (`bench/prefix_index.py`), while getting the interpreter back from a busy thread can take its
+/// whole switch interval, 5 ms.
 const LONG: usize = 2_048;
 
 /// Measurements must say which build they are of: one without optimisation is ten times slower.
@@ -28,6 +30,7 @@ const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__build__", BUILD)?;
     module.add_class::<BlockHashes>()?;
+    module.add_class::<Overlap>()?;
     module.add_class::<StoreResult>()?;
     module.add_class::<PrefixIndex>()?;
     module.add_function(wrap_pyfunction!(root_hash, module)?)?;
@@ -110,22 +113,8 @@ impl From<prefix_index::StoreResult> for StoreResult {
 
 /// Which worker holds which block.
 #[pyclass(frozen, module = "warmroute._native")]
-struct PrefixIndex {
-    index: RwLock<prefix_index::PrefixIndex>,
-}
-
-/// (worker, blocks by source: device, host, disk, remote, predicted)
-type Match = (u32, (u32, u32, u32, u32, u32));
-
-impl PrefixIndex {
-    /// A panic elsewhere must not end routing for good, so a poisoned lock is used on; `check_integrity` tells.
-    fn read<R>(&self, work: impl FnOnce(&prefix_index::PrefixIndex) -> R) -> R {
-        work(&self.index.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn write<R>(&self, work: impl FnOnce(&mut prefix_index::PrefixIndex) -> R) -> R {
-        work(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
-    }
+pub struct PrefixIndex {
+    pub index: Arc<prefix_index::PrefixIndex>,
 }
 
 #[pymethods]
@@ -134,20 +123,33 @@ impl PrefixIndex {
     #[pyo3(signature = (orphan_limit=65_536))]
     fn new(orphan_limit: usize) -> Self {
         Self {
-            index: RwLock::new(prefix_index::PrefixIndex::new(orphan_limit)),
+            index: Arc::new(prefix_index::PrefixIndex::new(orphan_limit)),
         }
     }
 
     fn add_worker(&self, worker: u32, prediction_limit: usize) {
-        self.write(|index| index.add_worker(WorkerId(worker), prediction_limit));
+        self.index.add_worker(WorkerId(worker), prediction_limit);
+    }
+
+    #[pyo3(signature = (worker, device=None, host=None, disk=None, remote=None))]
+    fn set_limits(
+        &self,
+        py: Python<'_>,
+        worker: u32,
+        device: Option<usize>,
+        host: Option<usize>,
+        disk: Option<usize>,
+        remote: Option<usize>,
+    ) {
+        py.detach(|| self.index.set_limits(WorkerId(worker), [device, host, disk, remote]));
     }
 
     fn forget(&self, py: Python<'_>, worker: u32) -> usize {
-        py.detach(|| self.write(|index| index.forget(WorkerId(worker))))
+        py.detach(|| self.index.forget(WorkerId(worker)))
     }
 
     fn clear(&self, py: Python<'_>, worker: u32) -> usize {
-        py.detach(|| self.write(|index| index.clear(WorkerId(worker))))
+        py.detach(|| self.index.clear(WorkerId(worker)))
     }
 
     #[pyo3(signature = (worker, tier, parent, engine_hashes, token_ids, block_size, root, block_keys=None))]
@@ -174,21 +176,19 @@ impl PrefixIndex {
             root: BlockHash(root),
             keys: block_keys.as_deref().unwrap_or(&[]),
         };
-        let stored = detached_if_long(py, hashes.len(), || {
-            self.write(|index| index.store(WorkerId(worker), tier, &store))
-        });
+        let stored = detached_if_long(py, hashes.len(), || self.index.store(WorkerId(worker), tier, &store));
         Ok(stored.into())
     }
 
     fn store_known(&self, worker: u32, tier: u32, engine_hashes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let (tier, hashes) = (to_tier(tier)?, to_engine_hashes(engine_hashes)?);
-        Ok(self.write(|index| index.store_known(WorkerId(worker), tier, &hashes)))
+        Ok(self.index.store_known(WorkerId(worker), tier, &hashes))
     }
 
     fn remove(&self, py: Python<'_>, worker: u32, tier: u32, engine_hashes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let (tier, hashes) = (to_tier(tier)?, to_engine_hashes(engine_hashes)?);
         Ok(detached_if_long(py, hashes.len(), || {
-            self.write(|index| index.remove(WorkerId(worker), tier, &hashes))
+            self.index.remove(WorkerId(worker), tier, &hashes)
         }))
     }
 
@@ -197,64 +197,112 @@ impl PrefixIndex {
             return Err(PyValueError::new_err("expires_at is not a time"));
         }
         detached_if_long(py, hashes.as_slice().len(), || {
-            self.write(|index| index.predict(WorkerId(worker), hashes.as_slice(), expires_at));
+            self.index.predict(WorkerId(worker), hashes.as_slice(), expires_at);
         });
         Ok(())
     }
 
-    fn expire(&self, now: f64) -> PyResult<usize> {
+    fn truncate(&self, worker: u32, hashes: &BlockHashes, keep: usize) -> usize {
+        self.index.truncate(WorkerId(worker), hashes.as_slice(), keep)
+    }
+
+    fn expire(&self, py: Python<'_>, now: f64) -> PyResult<usize> {
         finite(now)?;
-        Ok(self.write(|index| index.expire(now)))
+        Ok(py.detach(|| self.index.expire(now)))
     }
 
     #[pyo3(name = "match")]
-    fn match_prefix(&self, py: Python<'_>, hashes: &BlockHashes, now: f64) -> PyResult<Vec<Match>> {
+    fn match_prefix<'py>(&self, py: Python<'py>, hashes: &BlockHashes, now: f64) -> PyResult<Bound<'py, PyDict>> {
         finite(now)?;
         let found = detached_if_long(py, hashes.as_slice().len(), || {
-            self.read(|index| index.match_prefix(hashes.as_slice(), now))
+            self.index.match_prefix(hashes.as_slice(), now)
         });
-        Ok(found.into_iter().map(to_match).collect())
+        let overlaps = PyDict::new(py);
+        for (worker, overlap) in found {
+            overlaps.set_item(worker.0, Overlap::from(overlap))?;
+        }
+        Ok(overlaps)
+    }
+
+    fn dump<'py>(&self, py: Python<'py>, worker: u32) -> PyResult<Bound<'py, PyBytes>> {
+        let dump = py.detach(|| self.index.dump(WorkerId(worker)));
+        let dump = dump.ok_or_else(|| PyKeyError::new_err(worker))?;
+        Ok(PyBytes::new(py, &dump))
+    }
+
+    fn restore(&self, py: Python<'_>, worker: u32, dump: &[u8]) -> PyResult<usize> {
+        if !self.index.workers().contains(&WorkerId(worker)) {
+            return Err(PyKeyError::new_err(worker));
+        }
+        py.detach(|| self.index.restore(WorkerId(worker), dump))
+            .map_err(corrupt)
+    }
+
+    #[staticmethod]
+    fn check_dump(py: Python<'_>, dump: &[u8]) -> PyResult<usize> {
+        py.detach(|| prefix_index::PrefixIndex::check_dump(dump))
+            .map_err(corrupt)
     }
 
     fn workers(&self) -> Vec<u32> {
-        self.read(|index| index.workers().iter().map(|worker| worker.0).collect())
+        self.index.workers().iter().map(|worker| worker.0).collect()
     }
 
     fn blocks(&self, worker: u32) -> usize {
-        self.read(|index| index.blocks(WorkerId(worker)))
+        self.index.blocks(WorkerId(worker))
+    }
+
+    fn block_sizes(&self, worker: u32) -> BTreeMap<u32, u64> {
+        self.index.block_sizes(WorkerId(worker)).into_iter().collect()
+    }
+
+    fn worker_stats(&self, worker: u32) -> PyResult<BTreeMap<&'static str, usize>> {
+        let stats = self.index.worker_stats(WorkerId(worker));
+        let stats = stats.ok_or_else(|| PyKeyError::new_err(worker))?;
+        let [device, host, disk, remote] = stats.by_tier;
+        Ok(BTreeMap::from([
+            ("confirmed", stats.confirmed),
+            ("device", device),
+            ("host", host),
+            ("disk", disk),
+            ("remote", remote),
+            ("predicted", stats.predicted),
+            ("orphans", stats.orphans),
+            ("holes", stats.holes),
+        ]))
     }
 
     fn size(&self) -> usize {
-        self.read(prefix_index::PrefixIndex::size)
+        self.index.size()
     }
 
     fn stats(&self) -> BTreeMap<&'static str, usize> {
-        self.read(|index| {
-            let counts = index.stats();
-            BTreeMap::from([
-                ("workers", index.workers().len()),
-                ("blocks", index.size()),
-                ("engine_hashes", index.engine_hashes()),
-                ("orphans", index.orphans()),
-                ("predictions", index.predictions()),
-                ("rejected", counts.rejected),
-                ("ignored", counts.ignored),
-                ("replaced", counts.replaced),
-                ("linked", counts.linked),
-                ("orphans_dropped", counts.orphans_dropped),
-                ("orphans_contradicted", counts.orphans_contradicted),
-                ("predictions_evicted", counts.predictions_evicted),
-            ])
-        })
+        let counts = self.index.stats();
+        BTreeMap::from([
+            ("workers", self.index.workers().len()),
+            ("blocks", self.index.size()),
+            ("holdings", self.index.holdings()),
+            ("engine_hashes", self.index.engine_hashes()),
+            ("orphans", self.index.orphans()),
+            ("predictions", self.index.predictions()),
+            ("memory_bytes", self.index.memory()),
+            ("rejected", counts.rejected),
+            ("ignored", counts.ignored),
+            ("replaced", counts.replaced),
+            ("linked", counts.linked),
+            ("orphans_dropped", counts.orphans_dropped),
+            ("orphans_contradicted", counts.orphans_contradicted),
+            ("predictions_evicted", counts.predictions_evicted),
+            ("capped", counts.capped),
+        ])
     }
 
     fn check_integrity(&self, py: Python<'_>) -> PyResult<()> {
-        let verdict = py.detach(|| self.read(prefix_index::PrefixIndex::check_integrity));
-        verdict.map_err(PyAssertionError::new_err)
+        py.detach(|| self.index.check_integrity())
+            .map_err(PyAssertionError::new_err)
     }
 }
 
-fn to_match((worker, overlap): (WorkerId, Overlap)) -> Match {
-    let [device, host, disk, remote] = overlap.tiers;
-    (worker.0, (device, host, disk, remote, overlap.predicted))
+fn corrupt(dump: prefix_index::CorruptDump) -> PyErr {
+    PyValueError::new_err(format!("not a dump of a lane: {}", dump.0))
 }

@@ -5,6 +5,10 @@ use pyo3::prelude::*;
 mod index;
 mod relay;
 
+/// Gives memory back when much of the index is removed, which the C library's allocator does by chance.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -4,9 +4,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use prefix_index::BlockHash;
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 
 /// An immutable sequence of chained block hashes; prefixes share its memory.
 #[pyclass(frozen, module = "warmroute._native")]
@@ -33,6 +33,35 @@ impl BlockHashes {
     #[staticmethod]
     fn from_list(hashes: Vec<u64>) -> Self {
         Self::new(hashes.into_iter().map(BlockHash).collect())
+    }
+
+    /// The bytes of `to_bytes`, or any buffer of them.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        let (hashes, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(PyValueError::new_err("hashes take 8 bytes each"));
+        }
+        Ok(Self::new(
+            hashes.iter().map(|hash| BlockHash(u64::from_le_bytes(*hash))).collect(),
+        ))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes: Vec<u8> = self.as_slice().iter().flat_map(|hash| hash.0.to_le_bytes()).collect();
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Continued by `count` blocks whose content nobody knows: hashes that follow from `seed` only.
+    fn extend(&self, count: usize, seed: u64) -> Self {
+        let mut hashes = Vec::with_capacity(self.len + count);
+        hashes.extend_from_slice(self.as_slice());
+        let mut last = hashes.last().copied().unwrap_or(BlockHash(0));
+        for _ in 0..count {
+            last = last.then(!seed);
+            hashes.push(last);
+        }
+        Self::new(hashes)
     }
 
     fn prefix(&self, blocks: usize) -> Self {

@@ -32,7 +32,21 @@ pub fn to_tier(tier: u32) -> PyResult<Tier> {
         .ok_or_else(|| PyValueError::new_err(format!("there is no tier {tier}")))
 }
 
+/// A list is read item by item, a one-dimensional buffer of uint64 or int64 copied whole, any other sequence iterated.
 pub fn to_engine_hashes(value: &Bound<'_, PyAny>) -> PyResult<Vec<EngineHash>> {
+    if let Ok(list) = value.cast::<PyList>() {
+        return list.iter().map(|item| to_engine_hash(&item)).collect();
+    }
+    if let Ok(buffer) = PyBuffer::<u64>::get(value)
+        && buffer.dimensions() == 1
+    {
+        return Ok(buffer.to_vec(value.py())?.into_iter().map(EngineHash::from).collect());
+    }
+    if let Ok(buffer) = PyBuffer::<i64>::get(value)
+        && buffer.dimensions() == 1
+    {
+        return Ok(buffer.to_vec(value.py())?.into_iter().map(EngineHash::from).collect());
+    }
     value.try_iter()?.map(|item| to_engine_hash(&item?)).collect()
 }
 
