@@ -16,7 +16,9 @@ from warmroute.gateway.state_file import LaneState, SavedState, encode, read, wr
 _LANES = tuple(LaneState(f"http://[fe80::{n}]:1", "tcp://a:1", n, None, 16, 1.0, b"blob" * n) for n in (1, 2))
 _STATE = SavedState(2.0, "0.1.0", _LANES)
 _LANE = {
-    "worker": "http://[fe80::1]:1", "rank": 3, "endpoint": "tcp://a:1", "blocks": 12345, "block_sizes": {"16": 12345},
+    "worker": "http://[fe80::1]:1", "rank": 3, "endpoint": "tcp://a:1",
+    "blocks": {"device": 12345, "host": 7, "disk": 0, "remote": 0, "predicted": 4, "orphans": 1},
+    "block_sizes": {"16": 12345},
     "complete": True, "last_seq": 77, "age_s": 1.5,
 }  # fmt: skip
 _STATS = {
@@ -105,7 +107,7 @@ def test_stats_of_a_router(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["index", "stats", "--url", url]) == 0
     told = capsys.readouterr().out
     (row,) = (line for line in told.splitlines() if "12,345" in line and "fe80" in line)
-    assert row.split() == ["http://[fe80::1]:1", "3", "12,345", "16", "yes", "77", "2", "s"]
+    assert row.split() == [*("http://[fe80::1]:1", "3", "16", "12,345", "7", "4", "1", "yes", "77", "2", "s")]
     assert "whole index: blocks 12,345\n" in told
     assert "state file /s/8080.index: written 12 s ago, 4,096 bytes" in told
 

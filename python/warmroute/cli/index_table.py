@@ -9,21 +9,24 @@ from rich.table import Table
 
 from warmroute.gateway.index_report import CheckReport, IndexReport, LaneReport, LoadReport
 
-_WIDTH_OF_A_FILE = 120
+# Where no terminal sets a limit, each lane stays on one line.
+_WIDTH_OF_A_FILE = 240
+_COUNTS = ("device", "host", "disk", "remote", "predicted", "orphans")
 
 
 def print_stats(report: IndexReport) -> None:
-    """A row for each lane, then the whole index and the router's state file."""
-    table = _table("lane", "rank", ">blocks", ">of tokens", ">complete", ">last batch", ">age")
+    """A row for each lane, without counts that are 0 on all; then the whole index and the router's state file."""
+    counts = [name for name in _COUNTS if name == "device" or any(lane.blocks[name] for lane in report.lanes)]
+    table = _table("lane", "rank", *(f">{name}" for name in ("of tokens", *counts, "complete", "last batch", "age")))
     for lane in report.lanes:
-        table.add_row(*_cells(lane))
+        table.add_row(*_cells(lane, counts))
     output = _console()
     if report.lanes:
         output.print(table)
     else:
         output.print(f"{report.source} knows of no lane")
-    counts = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in sorted(report.counts.items()) if value)
-    output.print(f"whole index: {counts or 'empty'}")
+    whole = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in sorted(report.counts.items()) if value)
+    output.print(f"whole index: {whole or 'empty'}")
     if report.state_file is not None:
         output.print(_state_line(report.state_file))
 
@@ -50,11 +53,12 @@ def print_loaded(report: LoadReport) -> None:
         output.print("the file holds no lane")
 
 
-def _cells(lane: LaneReport) -> Sequence[str]:
+def _cells(lane: LaneReport, counts: Sequence[str]) -> Sequence[str]:
     complete = {True: "yes", False: "no", None: "no events"}[lane.complete]
     age = "-" if lane.age_s is None else f"{lane.age_s:,.0f} s"
     sizes = ", ".join(map(str, sorted(lane.block_sizes))) or "-"
-    return lane.worker, _or_dash(lane.rank), f"{lane.blocks:,}", sizes, complete, _or_dash(lane.last_seq), age
+    blocks = (f"{lane.blocks[name]:,}" for name in counts)
+    return lane.worker, _or_dash(lane.rank), sizes, *blocks, complete, _or_dash(lane.last_seq), age
 
 
 def _state_line(state_file: dict[str, object]) -> str:

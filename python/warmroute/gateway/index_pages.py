@@ -22,8 +22,8 @@ from warmroute.gateway.index_report import (
     LaneReport,
     LoadedLane,
     LoadReport,
+    blocks_in,
     integrity_problems,
-    restored_blocks,
 )
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.state_file import LaneState, SavedState, UnusableState, decode, encode
@@ -71,7 +71,7 @@ class IndexPages:
                     member.worker.id,
                     lane.rank,
                     None if stream is None else stream.source.endpoint,
-                    index.blocks(lane.key),
+                    index.worker_stats(lane.key),
                     index.block_sizes(lane.key),
                     None if state is None else state.complete,
                     None if state is None else state.last_seq,
@@ -94,7 +94,7 @@ class IndexPages:
     async def _load_lane(self, lane: LaneState) -> LoadedLane:
         try:
             # Tried out first: a lane that is damaged must not cost what is known of it.
-            blocks = await asyncio.to_thread(restored_blocks, lane)
+            blocks = await asyncio.to_thread(blocks_in, lane)
         except UnusableState as error:
             return LoadedLane(lane.worker, lane.rank, False, 0, str(error))
         if self.fleet.load([lane]):

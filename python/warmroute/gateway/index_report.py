@@ -10,7 +10,7 @@ from warmroute.prefix_index import PrefixIndex
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane. `block_sizes`: its confirmed blocks by their tokens.
+    """One lane. `blocks`: see `PrefixIndex.worker_stats`; `block_sizes`: tokens per block -> blocks stored so.
 
     complete: whether it holds all that the engine holds, as far as can be told; None where no events are heard.
     age_s: seconds since its last event, or since it was written to the file; None where there was none.
@@ -19,7 +19,7 @@ class LaneReport:
     worker: str
     rank: int | None
     endpoint: str | None
-    blocks: int
+    blocks: dict[str, int]
     block_sizes: dict[int, int]
     complete: bool | None
     last_seq: int | None
@@ -81,7 +81,7 @@ def _lane_report(index: PrefixIndex, number: int, lane: LaneState, now: float) -
         lane.worker,
         lane.rank,
         lane.endpoint,
-        index.blocks(number),
+        index.worker_stats(number),
         index.block_sizes(number),
         None if position is None else position.complete,
         None if position is None else position.seq,
@@ -119,16 +119,15 @@ def integrity_problems(index: PrefixIndex) -> tuple[str, ...]:
     return ()
 
 
-def restored_blocks(lane: LaneState) -> int:
+def blocks_in(lane: LaneState) -> int:
     """How many blocks a saved lane holds. Raises UnusableState where it is damaged."""
-    index = PrefixIndex()
-    _restore(index, 0, lane)
-    return index.blocks(0)
+    try:
+        return PrefixIndex.check_dump(lane.blob)
+    except ValueError as error:
+        raise UnusableState(f"{lane.name}: its blocks cannot be read: {error}") from error
 
 
 def _restore(index: PrefixIndex, number: int, lane: LaneState) -> None:
+    blocks_in(lane)
     index.add_worker(number, 0)
-    try:
-        index.restore(number, lane.blob)
-    except ValueError as error:
-        raise UnusableState(f"{lane.name}: its blocks cannot be read: {error}") from error
+    index.restore(number, lane.blob)
