@@ -224,7 +224,7 @@ async def test_bad_messages_end_nothing() -> None:
         assert not state.complete
 
 
-async def test_a_burst_leaves_the_loop_to_other_lanes_between_slices() -> None:
+async def test_a_replay_and_a_burst_leave_the_loop_to_other_lanes_between_slices() -> None:
     publisher = Publisher()
     total = 3_000
     turns = set()
