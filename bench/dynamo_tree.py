@@ -5,11 +5,13 @@ much of a lookup that is.
 """
 
 import json
+import os
 import random
 import sys
 import time
 from collections.abc import Callable
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from bench.prompts import Fleet, Prompt, chunks
@@ -30,6 +32,12 @@ class Tree:
 
     def version(self) -> dict[str, Any]:
         return {"version": metadata.version("ai-dynamo-runtime")}
+
+    def pin(self, cores: list[int]) -> dict[str, Any]:
+        """Puts this process, the tree's thread included, on these cores."""
+        for thread in Path("/proc/self/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)
+        return {"cores": cores}
 
     def fill(self, fleet: dict[str, int], at_most: int) -> dict[str, Any]:
         """Stores what the fleet holds; keeps `at_most` prompts of each kind to be looked up."""

@@ -61,7 +61,7 @@ class Follower:
                 if publisher in found and publisher not in seen:
                     seen[publisher] = time.perf_counter()
             now = time.perf_counter()
-            late.append(1_000 * (now - before - TICK_S))
+            late.append(1_000 * max(0.0, now - before - TICK_S))
             before = now
         return {"seen_at": [seen[publisher] for publisher in sorted(seen)], "stall_ms": distribution(late)}
 
@@ -72,7 +72,7 @@ class Follower:
         for _ in range(ticks):
             await asyncio.sleep(TICK_S)
             now = time.perf_counter()
-            late.append(1_000 * (now - before - TICK_S))
+            late.append(1_000 * max(0.0, now - before - TICK_S))
             before = now
         return distribution(late)
 

@@ -9,6 +9,7 @@ tree against tree; for that reason the floors (one block, nothing stored) are me
 import argparse
 import dataclasses
 import json
+import os
 import random
 import subprocess
 import sys
@@ -40,6 +41,8 @@ BESIDE_DYNAMO = (
     "dynamo_floor_us_p50",
     "lookup_ratio_dynamo_over_warmroute",
     "lookup_ratio_net_of_floors",
+    "dynamo_lookup_us_p50_one_core",
+    "dynamo_floor_us_p50_one_core",
     "dynamo_store_blocks_per_s",
 )
 
@@ -130,6 +133,19 @@ def _by_kind(samples: dict[str, list[float]]) -> dict[str, Any]:
     return {"mixed": distribution(mixed), **{kind: distribution(samples[kind]) for kind in KINDS}}
 
 
+def on_one_core(tree: DynamoTree, scale: Scale) -> dict[str, Any]:
+    """Dynamo's lookups and floor where its threads share a core: the way between them is a switch, not a wake-up.
+
+    How long a sleeping core takes to wake is the machine's, and gone where something else keeps it awake.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    tree.ask("pin", cores=cores[-1:])
+    theirs = {kind: tree.ask("lookups", kind=kind, count=scale.lookups // 2)["us"] for kind in KINDS}
+    floor = tree.ask("floor", count=scale.lookups)["us"]
+    tree.ask("pin", cores=cores)
+    return {"dynamo_us": _by_kind(theirs), "dynamo_floor_us": distribution(floor)}
+
+
 def floors(tree: DynamoTree | None, scale: Scale) -> dict[str, Any]:
     """One block looked up where nothing is stored."""
     empty, ids = PrefixIndex(), array("I", range(BLOCK_SIZE))
@@ -153,7 +169,8 @@ def at_scale(shape: tuple[int, int, int, int], seed: int, tree: DynamoTree | Non
     shown |= {"prompt_blocks": fleet.blocks, "block_size": BLOCK_SIZE}
     shown |= {"lookup": lookups(Asked(index, fleet, at_most), tree, scale)}
     if shape == scale.small:
-        shown |= {"floor": floors(tree, scale), "store": stores(index, tree, scale, seed)}
+        shown |= {"floor": floors(tree, scale), "one_core": on_one_core(tree, scale) if tree is not None else None}
+        shown |= {"store": stores(index, tree, scale, seed)}
     return shown
 
 
@@ -260,8 +277,9 @@ def beside_dynamo(small: dict[str, Any], stored: dict[str, Any]) -> dict[str, An
     ours, theirs = small["lookup"]["us"]["mixed"]["median"], small["lookup"]["dynamo_us"]["mixed"]["median"]
     floor, their_floor = small["floor"]["us"]["median"], small["floor"]["dynamo_us"]["median"]
     net = (theirs - their_floor) / (ours - floor)
+    one_core = small["one_core"]["dynamo_us"]["mixed"]["median"], small["one_core"]["dynamo_floor_us"]["median"]
     rate = stored["dynamo_blocks_per_s"]["median"]
-    return dict(zip(BESIDE_DYNAMO, (theirs, their_floor, theirs / ours, net, rate), strict=True))
+    return dict(zip(BESIDE_DYNAMO, (theirs, their_floor, theirs / ours, net, *one_core, rate), strict=True))
 
 
 def _fleet(shape: tuple[int, int, int, int], seed: int) -> Fleet:
