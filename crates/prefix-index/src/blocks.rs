@@ -9,11 +9,19 @@ use crate::lane::LaneNumber;
 use crate::shard::{Holder, Link, Shard};
 
 const SHARD_BITS: u32 = 10;
-const SLOT_BITS: u32 = 32 - SHARD_BITS;
+const PLACE_BITS: u32 = Slot::BITS - SHARD_BITS;
 
-/// Where a block lies for as long as somebody holds it.
+/// Blocks of one shard: 268 million over all, beyond what any fleet's engines hold.
+pub(crate) const SHARD_LIMIT: usize = 1 << PLACE_BITS;
+
+/// Where a block lies for as long as somebody holds it: a shard and a place in it, in 28 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slot(u32);
+pub(crate) struct Slot(pub u32);
+
+impl Slot {
+    pub const BITS: u32 = 28;
+    pub const MASK: u32 = (1 << Self::BITS) - 1;
+}
 
 #[derive(Debug)]
 pub(crate) struct Blocks {
@@ -46,8 +54,8 @@ impl Blocks {
     /// The place of a known block.
     pub fn at(&self, slot: Slot) -> Place<'_> {
         Place {
-            shard: self.shards[(slot.0 >> SLOT_BITS) as usize].lock(),
-            slot: slot.0 & ((1 << SLOT_BITS) - 1),
+            shard: self.shards[(slot.0 >> PLACE_BITS) as usize].lock(),
+            slot: slot.0 & ((1 << PLACE_BITS) - 1),
         }
     }
 
@@ -60,7 +68,7 @@ impl Blocks {
 
     /// The slot of a place in the shard of `hash`.
     pub fn slot(hash: BlockHash, place: u32) -> Slot {
-        Slot(Self::shard_of(hash) << SLOT_BITS | place)
+        Slot(Self::shard_of(hash) << PLACE_BITS | place)
     }
 
     pub fn link(&self, slot: Slot) -> Link {

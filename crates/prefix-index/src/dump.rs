@@ -80,14 +80,14 @@ impl PrefixIndex {
             announced
                 .names
                 .iter()
-                .map(|known| (self.blocks.link(known.slot), known.slot)),
+                .map(|known| (self.blocks.link(known.slot()), known.slot())),
         );
         blocks.sort_unstable_by_key(|(link, _)| (link.depth, link.hash));
         blocks.dedup_by_key(|(link, _)| link.hash);
         let places: FxHashMap<Slot, usize> = (0..).zip(&blocks).map(|(place, (_, slot))| (*slot, place)).collect();
         let names = announced.names.iter().map(|known| Name {
-            hash: known.hash,
-            block: places[&known.slot],
+            hash: known.hash(),
+            block: places[&known.slot()],
             copies: Tier::ALL
                 .into_iter()
                 .zip(announced.names.copies(known))

@@ -25,10 +25,11 @@ pub(crate) struct Confirmed {
 impl Holding<'_> {
     /// One more engine hash stands for a block in a tier; it is held from now on, and a prediction of it ends.
     ///
-    /// None where it has 255 names there already: no engine needs two.
-    pub fn confirm(&mut self, link: Link, tier: Tier) -> Option<Confirmed> {
+    /// `parent` is the slot of the block before, where the lane has announced it. None where the block has 255 names there
+    /// already (no engine needs two), or the table is full.
+    pub fn confirm(&mut self, link: Link, parent: Option<Slot>, tier: Tier) -> Option<Confirmed> {
         let mut shard = self.blocks.lock(link.hash);
-        let place = shard.slot_of(link);
+        let place = shard.slot_of(link)?;
         let slot = Blocks::slot(link.hash, place);
         let before = shard.holder_mut(place, self.lane).map(|holder| {
             let before = holder.names;
@@ -48,7 +49,10 @@ impl Holding<'_> {
                 },
             );
             drop(shard);
-            self.attach(&link);
+            match parent {
+                Some(parent) => self.attach_to(parent),
+                None => self.attach(&link),
+            }
             self.count_first(tier);
             return Some(Confirmed { slot, duplicate: false });
         };
@@ -98,7 +102,9 @@ impl Holding<'_> {
     /// Assumes that a block is held; false where that is known anyway.
     pub fn predict(&mut self, link: Link) -> bool {
         let mut shard = self.blocks.lock(link.hash);
-        let place = shard.slot_of(link);
+        let Some(place) = shard.slot_of(link) else {
+            return false;
+        };
         if let Some(holder) = shard.holder(place, self.lane) {
             return holder.is_predicted();
         }
@@ -137,6 +143,14 @@ impl Holding<'_> {
         let Some(holder) = taken else { return };
         self.held.holes.open(link.hash, link.depth, holder.children);
         self.detach(link);
+    }
+
+    fn attach_to(&mut self, parent: Slot) {
+        let mut place = self.blocks.at(parent);
+        let slot = place.slot;
+        if let Some(parent) = place.shard.holder_mut(slot, self.lane) {
+            parent.children += 1;
+        }
     }
 
     fn attach(&mut self, link: &Link) {

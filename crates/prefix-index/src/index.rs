@@ -127,7 +127,7 @@ impl PrefixIndex {
         );
         drop(held);
         for known in names.iter() {
-            let mut place = self.blocks.at(known.slot);
+            let mut place = self.blocks.at(known.slot());
             let slot = place.slot;
             place.shard.take(slot, lane.number);
         }

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
+use crate::blocks::Slot;
 use crate::counts::Counts;
 use crate::engine_hash::EngineHash;
 use crate::hash::{BlockHash, contents};
-use crate::holding::Holding;
+use crate::holding::{Confirmed, Holding};
 use crate::lane::{AnnouncedBlocks, Limits};
+use crate::names::Announced;
 use crate::orphans::Orphan;
 use crate::shard::Link;
 use crate::tier::Tier;
@@ -74,8 +76,19 @@ pub(crate) struct Intake<'a> {
     pub counts: &'a Counts,
 }
 
+impl StoreResult {
+    fn count(&mut self, put: Option<&Put>) {
+        match put {
+            Some(put) if put.duplicate => self.duplicate += 1,
+            Some(_) => self.stored += 1,
+            None => self.rejected += 1,
+        }
+    }
+}
+
 /// What putting one block did.
 struct Put {
+    slot: Slot,
     duplicate: bool,
     /// The engine hash stood for nothing before.
     newly_known: bool,
@@ -86,28 +99,27 @@ impl Intake<'_> {
     pub fn take_chain(&mut self, tier: Tier, store: &Store<'_>) -> StoreResult {
         let mut result = StoreResult::default();
         let mut newly_known = VecDeque::new();
+        let may_link = self.announced.orphans.len() > 0;
         let mut parent_hash = store.parent;
         let mut above = match store.parent {
-            None => Some(Link::root(store.root)),
-            Some(parent) => self.link_of(parent),
+            None => Some((Link::root(store.root), None)),
+            Some(parent) => self.known(parent),
         };
         let contents = contents(store.token_ids, store.block_size, store.keys);
         for (&hash, content) in store.engine_hashes.iter().zip(contents) {
-            if let Some(parent) = above {
+            if let Some((parent, slot)) = above {
                 let link = parent.then(content);
-                match self.put(hash, link, tier) {
-                    Some(put) => {
-                        result.duplicate += usize::from(put.duplicate);
-                        result.stored += usize::from(!put.duplicate);
-                        newly_known.extend(put.newly_known.then_some(hash));
-                    }
-                    None => result.rejected += 1,
+                let put = self.put(hash, link, slot, tier);
+                result.count(put.as_ref());
+                if may_link && put.as_ref().is_some_and(|put| put.newly_known) {
+                    newly_known.push_back(hash);
                 }
-                above = Some(link);
+                // A block that could not be put is not held, and what follows waits for it.
+                above = put.map(|put| (link, Some(put.slot)));
             } else {
                 self.orphan(hash, parent_hash, content, tier);
                 result.orphaned += 1;
-                above = self.link_of(hash);
+                above = self.known(hash);
             }
             parent_hash = Some(hash);
         }
@@ -140,19 +152,19 @@ impl Intake<'_> {
     ///
     /// Each orphan is taken out when its parent becomes known, so this ends whatever the parents say.
     fn link(&mut self, mut newly_known: VecDeque<EngineHash>) -> usize {
-        if self.announced.orphans.len() == 0 {
-            return 0;
-        }
         let mut linked = 0;
         while let Some(parent) = newly_known.pop_front() {
-            let Some(above) = self.link_of(parent) else {
+            let Some((above, slot)) = self.known(parent) else {
                 continue;
             };
             for orphan in self.announced.orphans.take_children(parent) {
                 let link = above.then(orphan.content);
-                if self.link_of(orphan.hash).is_some_and(|known| known.hash != link.hash) {
+                if self
+                    .known(orphan.hash)
+                    .is_some_and(|(known, _)| known.hash != link.hash)
+                {
                     self.counts.orphans_contradicted.add(1);
-                } else if let Some(put) = self.put(orphan.hash, link, orphan.tier) {
+                } else if let Some(put) = self.put(orphan.hash, link, slot, orphan.tier) {
                     newly_known.extend(put.newly_known.then_some(orphan.hash));
                     linked += 1;
                 }
@@ -164,67 +176,69 @@ impl Intake<'_> {
 
     /// One more copy of a block under a hash that is known; whether it is.
     pub fn put_known(&mut self, hash: EngineHash, tier: Tier) -> bool {
-        self.link_of(hash)
-            .is_some_and(|link| self.put(hash, link, tier).is_some())
+        self.known(hash)
+            .is_some_and(|(link, _)| self.put(hash, link, None, tier).is_some())
     }
 
     /// Adds one copy of a block under an engine hash; another block it stood for hands over its copies.
-    fn put(&mut self, hash: EngineHash, link: Link, tier: Tier) -> Option<Put> {
+    fn put(&mut self, hash: EngineHash, link: Link, parent: Option<Slot>, tier: Tier) -> Option<Put> {
         let Some(known) = self.announced.names.get(hash) else {
-            let confirmed = self.holding.confirm(link, tier)?;
-            self.announced.names.insert(hash, confirmed.slot, tier);
+            let Confirmed { slot, duplicate } = self.holding.confirm(link, parent, tier)?;
+            self.announced.names.insert(hash, slot, tier);
             self.enter(tier, hash);
             return Some(Put {
-                duplicate: confirmed.duplicate,
+                slot,
+                duplicate,
                 newly_known: true,
             });
         };
-        let before = self.holding.blocks.link(known.slot);
-        let duplicate = if before.hash == link.hash {
-            self.add_copy(hash, link, tier)?
+        let confirmed = if self.holding.blocks.link(known.slot()).hash == link.hash {
+            self.add_copy(known, link, tier)?
         } else {
-            self.replace(hash, link, tier)?
+            self.replace(known, link, tier)?
         };
         Some(Put {
-            duplicate,
+            slot: confirmed.slot,
+            duplicate: confirmed.duplicate,
             newly_known: false,
         })
     }
 
-    /// Another copy under a known hash; whether the tier held the block already.
-    fn add_copy(&mut self, hash: EngineHash, link: Link, tier: Tier) -> Option<bool> {
-        if !self.announced.names.add_copy(hash, tier) {
-            return Some(true);
-        }
-        let confirmed = self.holding.confirm(link, tier);
-        if confirmed.is_none() {
-            self.announced.names.take_copy(hash, tier);
+    /// Another copy under a known hash.
+    fn add_copy(&mut self, known: Announced, link: Link, tier: Tier) -> Option<Confirmed> {
+        let hash = known.hash();
+        let confirmed = if known.is_in(tier) {
+            let slot = known.slot();
+            Confirmed { slot, duplicate: true }
         } else {
-            self.enter(tier, hash);
-        }
-        confirmed.map(|confirmed| confirmed.duplicate)
-    }
-
-    /// The hash stands for another block from now on, in every tier in which it has copies.
-    fn replace(&mut self, hash: EngineHash, link: Link, tier: Tier) -> Option<bool> {
-        let known = self.announced.names.get(hash)?;
-        let confirmed = self.holding.confirm(link, tier)?;
-        let mut stays = vec![];
-        for held in known.tiers() {
-            if held != tier && self.holding.confirm(link, held).is_none() {
-                stays.push(held);
-            }
-            self.holding.withdraw(known.slot, held);
-        }
-        self.announced.names.move_to(hash, confirmed.slot);
-        for lost in stays {
-            while self.announced.names.take_copy(hash, lost).is_some() {}
-        }
+            self.holding.confirm(link, None, tier)?
+        };
         if self.announced.names.add_copy(hash, tier) {
             self.enter(tier, hash);
         }
+        Some(confirmed)
+    }
+
+    /// The hash stands for another block from now on, in every tier in which it has copies.
+    fn replace(&mut self, known: Announced, link: Link, tier: Tier) -> Option<Confirmed> {
+        let hash = known.hash();
+        let confirmed = self.holding.confirm(link, None, tier)?;
+        let mut refused = vec![];
+        for held in known.tiers() {
+            if held != tier && self.holding.confirm(link, None, held).is_none() {
+                refused.push(held);
+            }
+            self.holding.withdraw(known.slot(), held);
+        }
+        self.announced.names.move_to(hash, confirmed.slot);
+        if self.announced.names.add_copy(hash, tier) {
+            self.enter(tier, hash);
+        }
+        for lost in refused {
+            while self.announced.names.take_copy(hash, lost).is_some() {}
+        }
         self.counts.replaced.add(1);
-        Some(confirmed.duplicate)
+        Some(confirmed)
     }
 
     /// Takes one copy out of a tier; whether there was one. An orphan goes too, but does not count.
@@ -242,25 +256,22 @@ impl Intake<'_> {
     /// Enters a known number of copies under a hash that is not known yet.
     pub fn restore(&mut self, hash: EngineHash, link: Link, copies: &[(Tier, u32)]) {
         for &(tier, count) in copies {
-            if self.put(hash, link, tier).is_some() {
-                self.announced.names.add_copies(hash, tier, count - 1);
+            if self.put(hash, link, None, tier).is_some() {
+                self.announced.names.add_surplus(hash, tier, count - 1);
             }
         }
     }
 
-    fn link_of(&self, hash: EngineHash) -> Option<Link> {
-        let known = self.announced.names.get(hash)?;
-        Some(self.holding.blocks.link(known.slot))
+    /// The block that a hash stands for.
+    fn known(&self, hash: EngineHash) -> Option<(Link, Option<Slot>)> {
+        let slot = self.announced.names.get(hash)?.slot();
+        Some((self.holding.blocks.link(slot), Some(slot)))
     }
 
     fn enter(&mut self, tier: Tier, hash: EngineHash) {
         if self.limits.tier(tier).is_some() {
             let names = &self.announced.names;
-            let is_live = |hash| {
-                names
-                    .get(hash)
-                    .is_some_and(|known| names.copies(&known)[tier as usize] > 0)
-            };
+            let is_live = |hash| names.get(hash).is_some_and(|known| known.is_in(tier));
             self.announced.order.enter(tier, hash, names.len(), is_live);
         }
     }
@@ -282,7 +293,7 @@ impl Intake<'_> {
                 continue;
             };
             let is_last = passed_over > self.announced.order.len(tier);
-            if !is_last && self.holding.has_children(known.slot) {
+            if !is_last && self.holding.has_children(known.slot()) {
                 self.announced.order.defer(tier, hash);
                 passed_over += 1;
                 continue;
@@ -299,8 +310,8 @@ impl Intake<'_> {
         let names = &self.announced.names;
         let held: Vec<EngineHash> = names
             .iter()
-            .filter(|known| names.copies(known)[tier as usize] > 0)
-            .map(|known| known.hash)
+            .filter(|known| known.is_in(tier))
+            .map(|known| known.hash())
             .collect();
         for hash in held {
             self.enter(tier, hash);

@@ -50,6 +50,7 @@ impl PrefixIndex {
         let held = lane.held.lock();
         let mut expected = self.confirmed(&announced);
         check_counters(&expected, &held)?;
+        announced.names.check()?;
         announced.orphans.check(|hash| announced.names.contains(hash))?;
         held.predictions.check(lane.limits.predictions())?;
         for (block, live) in held.predictions.iter() {
@@ -71,7 +72,7 @@ impl PrefixIndex {
     fn confirmed(&self, announced: &AnnouncedBlocks) -> Expected {
         let mut confirmed = Expected::new();
         for known in announced.names.iter() {
-            let link = self.blocks.link(known.slot);
+            let link = self.blocks.link(known.slot());
             let (_, names) = confirmed.entry(link.hash).or_insert((link, Names::default()));
             for tier in known.tiers() {
                 names[tier as usize] += 1;

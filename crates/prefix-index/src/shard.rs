@@ -5,6 +5,7 @@
 
 use hashbrown::HashTable;
 
+use crate::blocks::SHARD_LIMIT;
 use crate::hash::BlockHash;
 use crate::lane::LaneNumber;
 use crate::tier::Names;
@@ -99,9 +100,11 @@ impl Shard {
     }
 
     /// The slot of a block, new and held by nobody where it was not known; then a holder has to be added.
-    pub fn slot_of(&mut self, link: Link) -> u32 {
+    ///
+    /// None where the shard is full.
+    pub fn slot_of(&mut self, link: Link) -> Option<u32> {
         if let Some(slot) = self.find(link.hash) {
-            return slot;
+            return Some(slot);
         }
         let entry = Entry {
             hash: link.hash,
@@ -113,24 +116,27 @@ impl Shard {
                 names: Names::default(),
             },
         };
-        let slot = self.place(entry);
+        let slot = self.place(entry)?;
         let entries = &self.entries;
         self.table
             .insert_unique(link.hash.0, slot, |slot| entries[*slot as usize].hash.0);
-        slot
+        Some(slot)
     }
 
-    fn place(&mut self, entry: Entry) -> u32 {
+    fn place(&mut self, entry: Entry) -> Option<u32> {
         if let Some(slot) = self.free.pop() {
             self.entries[slot as usize] = entry;
-            return slot;
+            return Some(slot);
         }
-        // A quarter at a time: doubling would leave half of the largest part of the index unused.
+        let slot = u32::try_from(self.entries.len())
+            .ok()
+            .filter(|_| self.entries.len() < SHARD_LIMIT)?;
+        // A little at a time: doubling would leave half of the largest part of the index unused.
         if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(self.entries.len() / 4 + 8);
+            self.entries.reserve_exact(self.entries.len() / 8 + 8);
         }
         self.entries.push(entry);
-        number(self.entries.len() - 1)
+        Some(slot)
     }
 
     pub fn holders(&self, slot: u32) -> &[Holder] {
@@ -185,7 +191,8 @@ impl Shard {
             return list;
         }
         self.lists.push(holders);
-        number(self.lists.len() - 1)
+        // No more lists than entries, which are numbered in 18 bits.
+        u32::try_from(self.lists.len() - 1).unwrap_or(u32::MAX)
     }
 
     /// Takes a holder out; the block goes with the last one.
@@ -285,13 +292,6 @@ fn position(holders: &[Holder], lane: LaneNumber) -> Result<usize, usize> {
     holders.binary_search_by_key(&lane, |holder| holder.lane)
 }
 
-/// Slots are numbered in 22 bits (see `blocks`), four million to a shard: far beyond any fleet's blocks.
-#[expect(clippy::cast_possible_truncation, reason = "bounded by the check")]
-fn number(place: usize) -> u32 {
-    assert!(place < 1 << 22, "a shard of the prefix index is full");
-    place as u32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn holders_come_and_go_in_any_order() {
         let mut shard = Shard::default();
-        let slot = shard.slot_of(link(1));
+        let slot = shard.slot_of(link(1)).unwrap();
         for lane in [5, 1, 9, 3] {
             shard.add(slot, held_by(lane));
         }
@@ -349,7 +349,7 @@ mod tests {
     fn an_emptied_shard_gives_its_memory_back() {
         let mut shard = Shard::default();
         for hash in 0..100_000 {
-            let slot = shard.slot_of(link(hash));
+            let slot = shard.slot_of(link(hash)).unwrap();
             shard.add(slot, held_by(1));
         }
         let full = shard.memory();
