@@ -110,6 +110,7 @@ async def _url_of(stderr: asyncio.StreamReader) -> str:
         if line.startswith("warmroute listens on "):
             return line.split()[-1]
         seen.append(line)
+        sys.stderr.write(line)
     raise AssertionError("the router ended before it was ready:\n" + "".join(seen))
 
 

@@ -71,7 +71,7 @@ async def kill_under_load(gate: Running, path: Path) -> None:
         await until(
             gate.url,
             "/warmroute/workers",
-            lambda page: all(e["last_seq"] > 400 for w in page["workers"] for e in w["kv_events"]),
+            lambda page: all((e["last_seq"] or 0) > 400 for w in page["workers"] for e in w["kv_events"]),
             limit_s=60.0,
         )
         await until(gate.url, "/warmroute/index", lambda page: page["state_file"]["bytes"], limit_s=10.0)
