@@ -219,7 +219,8 @@ async def test_each_lane_is_reported_with_what_it_holds() -> None:
         ]
 
 
-async def test_a_lane_that_proved_wrong_is_learnt_anew(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lane_that_proved_wrong_is_learned_anew(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     async with fleet_of_one() as f, publishers(2, f):
         worker, lane = f.member.worker, f.stream(0).lane
         f.router.index.store(lane.key, 0, None, [99], [99, 99], 2)  # type: ignore[arg-type]
@@ -227,7 +228,7 @@ async def test_a_lane_that_proved_wrong_is_learnt_anew(caplog: pytest.LogCapture
         f.fleet.resync(worker, lane, "its answers said otherwise")
         await until(lambda: f.holds(10, rank=0))
         assert f.holds(20, rank=1)
-        assert "rank 0 is learnt anew: its answers said otherwise" in caplog.text
+        assert "rank 0: its prefixes are learned anew: its answers said otherwise" in caplog.text
         assert member_report(f.member, f.router, 0.0)["kv_events"][0]["resyncs"] == 1
 
 

@@ -71,7 +71,7 @@ async def test_an_index_that_holds_the_blocks_already_is_gone_on_from() -> None:
 
 
 @pytest.mark.parametrize("batches", [0, 1, 3, 5], ids=lambda n: f"{n}-batches")
-async def test_another_process_is_learnt_from_its_beginning(batches: int) -> None:
+async def test_another_process_is_learned_from_its_beginning(batches: int) -> None:
     old, new, index = Publisher(), Publisher(), real_index()
     async with old.serve():
         position, saved = await known_until(old, 3)
@@ -85,7 +85,7 @@ async def test_another_process_is_learnt_from_its_beginning(batches: int) -> Non
             assert s.subscription.state().restarts == 0
 
 
-async def test_a_process_that_has_gone_on_beyond_what_it_can_repeat_is_learnt_as_far_as_it_can() -> None:
+async def test_a_process_that_has_gone_on_beyond_what_it_can_repeat_is_learned_as_far_as_it_can() -> None:
     publisher, index = Publisher(), real_index()
     async with publisher.serve():
         position, saved = await known_until(publisher, 3)
@@ -151,7 +151,7 @@ async def test_where_nothing_is_repeated_any_other_batch_begins_anew(replay: boo
             assert s.subscription.state().complete == (next_seq == 0)
 
 
-async def test_saved_blocks_that_cannot_be_read_are_learnt_anew() -> None:
+async def test_saved_blocks_that_cannot_be_read_are_learned_anew() -> None:
     publisher, index = Publisher(), real_index()
     async with publisher.serve():
         position, saved = await known_until(publisher, 3)
@@ -162,7 +162,7 @@ async def test_saved_blocks_that_cannot_be_read_are_learnt_anew() -> None:
             assert len(s.diary.dropped) == 1
 
 
-async def test_a_lane_is_learnt_anew_from_everything_that_can_be_repeated() -> None:
+async def test_a_lane_is_learned_anew_from_everything_that_can_be_repeated() -> None:
     publisher, index = Publisher(), real_index()
     async with publisher.serve(), subscribed(publisher, index) as s:
         await connected(s)
@@ -181,7 +181,7 @@ async def test_a_lane_is_learnt_anew_from_everything_that_can_be_repeated() -> N
         assert (state.resyncs, state.restarts, state.gaps) == (1, 0, 0)
 
 
-async def test_a_lane_learnt_anew_from_a_part_is_incomplete() -> None:
+async def test_a_lane_learned_anew_from_a_part_is_incomplete() -> None:
     publisher, index = Publisher(buffer_steps=2), real_index()
     async with publisher.serve(), subscribed(publisher, index) as s:
         await connected(s)
@@ -195,7 +195,7 @@ async def test_a_lane_learnt_anew_from_a_part_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize("replay", [True, False], ids=["mute", "no-endpoint"])
-async def test_a_lane_that_cannot_be_learnt_anew_is_empty_and_incomplete(replay: bool) -> None:
+async def test_a_lane_that_cannot_be_learned_anew_is_empty_and_incomplete(replay: bool) -> None:
     publisher, index = Publisher(answers_replays=False), real_index()
     async with publisher.serve(), subscribed(publisher, index, replay, deadline_s=0.1) as s:
         await connected(s, replay=False)

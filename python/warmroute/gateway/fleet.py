@@ -145,7 +145,7 @@ class Fleet:
         if member is None or lane not in worker.lanes:
             return
         rank = "" if lane.rank is None else f" rank {lane.rank}"
-        _log.warning("worker %s%s is learnt anew: %s", worker.id, rank, reason)
+        _log.info("worker %s%s: its prefixes are learned anew: %s", worker.id, rank, reason)
         stream = member.streams.of(lane)
         if stream is None:
             self._router.index.clear(lane.key)

@@ -15,6 +15,7 @@ from typing import Any
 
 import aiohttp
 
+from warmroute.diagnostics.audit import Audit
 from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.fleet import Fleet
@@ -92,6 +93,9 @@ async def running_gateway(
         )
         stack.push_async_callback(fleet.close)
         stack.push_async_callback(keeper.close)
+        audit = Audit(fleet.resync)
+        router.observe(audit)
+        metrics.registry.register(audit)
         metrics.registry.register(StateCollector(router.table, router.index, lambda: event_counts(fleet.members)))
         relay = RelayServer(relay_options)
         proxy = Proxy(
