@@ -88,6 +88,15 @@ def test_until_the_block_size_is_known_single_blocks_wait() -> None:
     assert follower.index.blocks(_LANE) == 2
 
 
+def test_a_block_that_is_continued_tells_the_size() -> None:
+    follower = Follower()
+    follower.take(event(0, stored(None, stored_block(7, [9, 9]))), event(1, stored(None, stored_block(1, _A))))
+    assert follower.index.blocks(_LANE) == 0
+    follower.take(event(2, stored(1, stored_block(2, _B))), event(3, stored(2, stored_block(3, [3]))))
+    assert follower.overlap([*_A, *_B]) == Overlap(device=2)
+    assert follower.index.blocks(_LANE) == 2
+
+
 def test_a_block_removed_before_the_size_is_known_does_not_come_back() -> None:
     follower = Follower()
     follower.take(event(0, created()), event(1, stored(None, stored_block(1, _A))), event(2, removed(1)))

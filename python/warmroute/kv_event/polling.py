@@ -153,13 +153,12 @@ class PollingListener:
             self._observer.gap_found(self._lane, gap, False)
         batch = EventBatch(timestamp=0.0, rank=None, events=polled.events, rejected=polled.rejected)
         report = apply_batch(self._index, self._lane, batch)
-        report.unindexed += polled.unindexed
         self._state.batches += 1
         self._state.restarts += polled.restarts
         self._state.gaps += len(polled.gaps)
         self._state.unfilled_gaps += len(polled.gaps)
         self._state.rejected += report.rejected
-        self._state.unindexed += report.unindexed
+        self._state.unindexed += report.unindexed + polled.unindexed
         self._state.last_event_at = asyncio.get_running_loop().time()
         position = self._reader.position
         self._observer.batch_applied(self._lane, 0 if position is None else position.seq, report)

@@ -267,8 +267,8 @@ class PolledEventReader:
 
     def _store(self, stored: _Stored, rank: _Rank, polled: PolledEvents) -> None:
         blocks = stored.blocks
-        if len(blocks) > 1:
-            self._learn_block_size(len(blocks[0].tokens), polled)
+        if self._block_size is None:
+            self._learn_block_size(stored, polled)
         size = self._block_size
         if size is None:
             self._hold(stored, polled)
@@ -289,8 +289,13 @@ class PolledEventReader:
         if tokens:
             self._held.extend((event, tokens) for event in _chains(stored, stored.blocks, tokens))
 
-    def _learn_block_size(self, size: int, polled: PolledEvents) -> None:
-        if self._block_size is not None:
+    def _learn_block_size(self, stored: _Stored, polled: PolledEvents) -> None:
+        """From a block with a successor: in the same event, or one that is held back and continued now."""
+        parent = None if stored.parent_hash is None else _key(stored.parent_hash)
+        size = next((tokens for event, tokens in self._held if event.block_hashes[0] == parent), None)
+        if size is None and len(stored.blocks) > 1:
+            size = len(stored.blocks[0].tokens)
+        if size is None:
             return
         if not 0 < size < _MOST_BLOCK_TOKENS:
             raise ValueError(f"a block of {size} tokens")
