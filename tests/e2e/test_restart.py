@@ -50,10 +50,10 @@ def prompts(rng: random.Random) -> list[list[int]]:
     return [common + tail[: 80 * turn] for turn in range(1, 9) for tail in tails]
 
 
-async def load(session: aiohttp.ClientSession, url: str, rng: random.Random) -> None:
-    """Requests without end, as long as somebody answers."""
+async def load(session: aiohttp.ClientSession, url: str, asked: Sequence[Sequence[int]]) -> None:
+    """Requests without end, as long as somebody answers: each conversation grows, and begins again."""
     while True:
-        for prompt in prompts(rng):
+        for prompt in asked:
             await ask(session, url, prompt)
 
 
@@ -66,7 +66,7 @@ async def known(url: str) -> dict[str, Any]:
 async def kill_under_load(gate: Running, path: Path) -> None:
     """End the router as a crash does, while events come in and after at least two writings of its file."""
     async with aiohttp.ClientSession() as session:
-        tasks = [asyncio.create_task(load(session, gate.url, random.Random(seed))) for seed in range(6)]
+        tasks = [asyncio.create_task(load(session, gate.url, prompts(random.Random(seed)))) for seed in range(6)]
         # More batches than a replay could bring back.
         await until(
             gate.url,
@@ -83,13 +83,13 @@ async def kill_under_load(gate: Running, path: Path) -> None:
         assert all(isinstance(end, aiohttp.ClientError | asyncio.CancelledError) for end in ends), ends
 
 
-async def exactness(url: str, seconds: float, rng: random.Random) -> tuple[int, int]:
-    """Requests for so long: how many there were, and how many were predicted to the token."""
+async def exactness(url: str, seconds: float, seeds: Sequence[int]) -> tuple[int, int]:
+    """Requests of the load with these seeds, for so long: how many there were, how many predicted to the token."""
     results = []
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + seconds
     async with aiohttp.ClientSession() as session:
-        for prompt in itertools.chain.from_iterable(prompts(rng) for _ in itertools.count()):
+        for prompt in itertools.chain.from_iterable(prompts(random.Random(seed)) for seed in itertools.cycle(seeds)):
             results.append(await ask(session, url, prompt))
             if loop.time() > ends_at:
                 break
@@ -115,7 +115,7 @@ async def test_killed_under_load_it_routes_at_once_and_predicts_exactly(tmp_path
                             break
                     await asyncio.sleep(0.02)
             assert loop.time() - listens_at < 2.0
-            asked, exact = await exactness(gate.url, 8.0, random.Random(99))
+            asked, exact = await exactness(gate.url, 8.0, range(6))
             assert asked >= 100
             assert exact >= 0.99 * asked, f"{exact} of {asked}"
             for worker in (await known(gate.url)).values():
@@ -142,7 +142,7 @@ async def test_a_stop_keeps_what_was_known(tmp_path: Path) -> None:
             await until_ready(gate.url, 2)
             after = {url: worker["blocks"] for url, worker in (await known(gate.url)).items()}
             assert after == before
-            asked, exact = await exactness(gate.url, 2.0, random.Random(1))
+            asked, exact = await exactness(gate.url, 2.0, [1])
             assert (asked > 10, exact) == (True, asked)
 
 
