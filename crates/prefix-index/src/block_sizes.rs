@@ -17,7 +17,8 @@ impl BlockSizes {
             return;
         }
         if let Some((_, stored)) = self.stored.iter_mut().find(|(known, _)| *known == size) {
-            *stored += blocks as u64;
+            // A dump may claim any count.
+            *stored = stored.saturating_add(blocks as u64);
         } else if self.stored.len() < LIMIT {
             self.stored.push((size, blocks as u64));
         }

@@ -62,8 +62,12 @@ impl Holes {
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (BlockHash, Hole)> {
-        self.missing.iter().map(|(block, hole)| (*block, *hole))
+    /// The places of a prompt's blocks that are holes.
+    pub fn on<'a>(&'a self, prompt: &'a [BlockHash]) -> impl Iterator<Item = usize> + 'a {
+        let depths = self.missing.iter().map(|(block, hole)| (hole.depth as usize, block));
+        depths
+            .filter(|(depth, block)| prompt.get(*depth) == Some(*block))
+            .map(|(depth, _)| depth)
     }
 }
 

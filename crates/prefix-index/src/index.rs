@@ -12,7 +12,7 @@ use crate::hash::BlockHash;
 use crate::holding::Holding;
 use crate::intake::{Intake, Store, StoreResult};
 use crate::lane::{HeldBlocks, Lane, LaneNumber, Limits};
-use crate::matching::{Overlap, match_prefix};
+use crate::matching::{Overlap, match_prefix, reach};
 use crate::shard::Link;
 use crate::tier::{Tier, WorkerId};
 
@@ -190,15 +190,28 @@ impl PrefixIndex {
             return;
         };
         self.with_held(&lane, |holding| {
-            let mut predicted: Vec<(BlockHash, u32)> = links(prompt)
-                .filter(|link| holding.predict(*link))
-                .map(|link| (link.hash, link.depth))
-                .collect();
+            let mut predicted = self.assume(holding, prompt);
             // The tail first, so that it is older than the head and evicted before it.
             predicted.reverse();
             holding.held.predictions.record(predicted.into_iter(), until);
             self.evict_predictions(holding, lane.limits.predictions());
         });
+    }
+
+    /// The blocks of a prompt that are predicted from now on, with their places; what is held already is passed over
+    /// without looking at each block, where that can be told.
+    fn assume(&self, holding: &mut Holding<'_>, prompt: &[BlockHash]) -> Vec<(BlockHash, u32)> {
+        let reach = reach(&self.blocks, holding.lane, holding.held, prompt, f64::NEG_INFINITY);
+        let held = reach.unwrap_or_default();
+        let renewed = holding.held.predictions.on(&prompt[..held]);
+        let mut predicted: Vec<(BlockHash, u32)> = renewed.map(|(place, live)| (prompt[place], live.depth)).collect();
+        predicted.sort_unstable_by_key(|(_, depth)| *depth);
+        for link in links(prompt).skip(held) {
+            if holding.predict(link) {
+                predicted.push((link.hash, link.depth));
+            }
+        }
+        predicted
     }
 
     /// Ends the predictions of a prompt's blocks from `keep` on; how many there were.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::blocks::Blocks;
 use crate::hash::BlockHash;
 use crate::index::Lanes;
-use crate::lane::{HeldBlocks, Lane};
+use crate::lane::{HeldBlocks, Lane, LaneNumber};
 use crate::shard::Holder;
 use crate::tier::{Tier, WorkerId};
 use crate::walk::walk;
@@ -63,17 +63,11 @@ pub(crate) fn match_prefix(blocks: &Blocks, lanes: &Lanes, prompt: &[BlockHash],
 /// The overlap of a lane that holds the first block, where it can be told without a walk.
 fn search(blocks: &Blocks, lane: &Lane, prompt: &[BlockHash], now: f64) -> Option<Overlap> {
     let held = lane.held.lock();
-    let exceptions = held.holes.len() + held.predictions.len();
-    if held.off_device > 0 || exceptions > 64 + EXCEPTIONS_PER_BLOCK * prompt.len() {
+    if held.off_device > 0 {
         return None;
     }
-    let end = first_gap(&held, prompt, now);
-    let reach = longest(&prompt[..end], |block| blocks.holds(block, lane.number));
-    let predicted = held
-        .predictions
-        .iter()
-        .filter(|(block, live)| (live.depth as usize) < reach && prompt[live.depth as usize] == *block)
-        .count();
+    let reach = reach(blocks, lane.number, &held, prompt, now)?;
+    let predicted = held.predictions.on(&prompt[..reach]).count();
     let mut overlap = Overlap {
         predicted: blocks_of(predicted),
         ..Overlap::default()
@@ -82,21 +76,23 @@ fn search(blocks: &Blocks, lane: &Lane, prompt: &[BlockHash], now: f64) -> Optio
     Some(overlap)
 }
 
-/// Where the prompt meets the first block that is known to be missing, or whose prediction has run out.
-fn first_gap(held: &HeldBlocks, prompt: &[BlockHash], now: f64) -> usize {
-    let lies_on = |depth: u32, block: BlockHash| prompt.get(depth as usize) == Some(&block);
-    let mut end = prompt.len();
-    for (block, hole) in held.holes.iter() {
-        if lies_on(hole.depth, block) {
-            end = end.min(hole.depth as usize);
-        }
+/// The leading blocks of a prompt that a lane holds at `now`; None where a walk is cheaper.
+pub(crate) fn reach(
+    blocks: &Blocks,
+    lane: LaneNumber,
+    held: &HeldBlocks,
+    prompt: &[BlockHash],
+    now: f64,
+) -> Option<usize> {
+    let exceptions = held.holes.len() + held.predictions.len();
+    if exceptions > 64 + EXCEPTIONS_PER_BLOCK * prompt.len() {
+        return None;
     }
-    for (block, live) in held.predictions.iter() {
-        if live.until <= now && lies_on(live.depth, block) {
-            end = end.min(live.depth as usize);
-        }
-    }
-    end
+    let holes = held.holes.on(prompt);
+    let expired = held.predictions.on(prompt).filter(|(_, live)| live.until <= now);
+    let gaps = holes.chain(expired.map(|(depth, _)| depth));
+    let end = gaps.min().unwrap_or(prompt.len());
+    Some(longest(&prompt[..end], |block| blocks.holds(block, lane)))
 }
 
 /// The number of leading blocks that are held, where holding one means holding all before it.

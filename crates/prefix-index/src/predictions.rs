@@ -53,6 +53,13 @@ impl Predictions {
         self.live.iter().map(|(block, live)| (*block, live))
     }
 
+    /// Those among a prompt's blocks, each with its place there.
+    pub fn on<'a>(&'a self, prompt: &'a [BlockHash]) -> impl Iterator<Item = (usize, &'a Live)> + 'a {
+        let live = self.live.iter().map(|(block, live)| (live.depth as usize, block, live));
+        live.filter(|(depth, block, _)| prompt.get(*depth) == Some(*block))
+            .map(|(depth, _, live)| (depth, live))
+    }
+
     pub fn until(&self, block: BlockHash) -> Option<f64> {
         self.live.get(&block).map(|live| live.until)
     }
