@@ -4,6 +4,8 @@ the engines' events allow."""
 import asyncio
 import itertools
 import random
+import time
+from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +15,10 @@ import aiohttp
 import pytest
 
 from e2e.processes import Running, engine, router, until, until_ready
-from warmroute.gateway.state_file import read
+from warmroute.block import Tier
+from warmroute.gateway.state_file import LaneState, SavedState, read, write
+from warmroute.kv_event.listener import Position
+from warmroute.prefix_index import PrefixIndex
 
 _MODEL = "warmroute-tiny"
 # Small caches, so that blocks are evicted all the time; a replay that brings only the last of the events.
@@ -224,3 +229,35 @@ async def test_a_file_that_cannot_be_written_is_told_once_and_the_router_serves(
             await ask(session, gate.url, [1, 2, 3])
         told = [line for line in capsys.readouterr().err.splitlines() if "state file" in line and "WARNING" in line]
         assert len(told) == 1, told
+
+
+def lane_of_many_blocks(worker: str, endpoint: str, blocks: int) -> LaneState:
+    """A lane that an engine could have filled, and a position that its publisher will not know."""
+    index = PrefixIndex()
+    index.add_worker(0, 0)
+    chain, tokens = 1000, array("I", range(16_000))
+    for first in range(0, blocks, chain):
+        tokens[0] = first
+        index.store(0, Tier.DEVICE, None, array("Q", range(first, first + chain)), tokens, 16)
+    assert index.blocks(0) == blocks
+    return LaneState(worker, endpoint, None, Position(10**9, 1), 16, time.time(), index.dump(0))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_with_a_million_blocks_to_restore_it_is_routable_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "router.index"
+    async with engine() as only, aiohttp.ClientSession() as session:
+        async with session.get(f"{only.url}/kv_event_sources") as response:
+            endpoint = _endpoints(await response.json())[0]
+        lane = lane_of_many_blocks(only.url, endpoint, 1_000_000)
+        write(path, SavedState(time.time(), "0.1.0", (lane,)))
+        began_at = time.monotonic()
+        async with router([only.url], *killed_or_stopped(path)) as gate:
+            await until(gate.url, "/warmroute/workers", lambda page: page["workers"][0]["status"] == "ready")
+            await ask(session, gate.url, [1, 2, 3])
+            assert time.monotonic() - began_at < 2.0
+            for _ in range(50):
+                asked_at = time.monotonic()
+                await ask(session, gate.url, [1, 2, 3])
+                assert time.monotonic() - asked_at < 0.5, "restoring holds nobody up"
