@@ -66,9 +66,16 @@ bench: build ## measure; results go to bench/results as JSON
 	for script in bench/[a-z]*_bench.py; do $(BIN)/python $$script; done
 	$(BIN)/python tools/render_results.py
 
+.PHONY: test-slow
+test-slow: build ## drive the index and its naive twin with very many random sequences, for minutes
+	$(BIN)/python -m pytest -q -s -m slow
+	WARMROUTE_TWIN_EXAMPLES=3000 $(BIN)/python -m pytest -q --timeout 900 tests/prefix_index/test_twin.py
+
 .PHONY: fuzz
-fuzz: build ## fuzz the decoders of outside bytes for a minute
+fuzz: build ## fuzz the index and the decoders of outside bytes, each target for FUZZ_SECONDS (60)
+	scripts/install_cargo_fuzz.sh
 	$(BIN)/pip install --quiet --require-hashes -r requirements/fuzz.lock
+	for crate in crates/*/fuzz; do scripts/run_cargo_fuzz.sh $$(dirname $$crate) $${FUZZ_SECONDS:-60}; done
 	$(BIN)/python fuzz/kv_event_decode.py -max_total_time=$${FUZZ_SECONDS:-60}
 
 .PHONY: test-vllm
