@@ -16,6 +16,7 @@ A sequence of requests is followed exactly. Of requests at the same time the eng
 which an LRU by dispatch only comes close to.
 """
 
+import dataclasses
 import itertools
 import math
 from collections import OrderedDict
@@ -60,20 +61,21 @@ class CacheModel:
         """Whether prompts that go on after an answer are expected to find it in the cache."""
         return self._tails_refuted < _ENOUGH_REPORTS
 
-    def tail_of(self, hashes: BlockHashes, held: int, token_ids: Sequence[int], block_size: int) -> Tail | None:
-        """The answer that a prompt takes up again, given how many of its own blocks are held; None where there is none.
-
-        An answer of a prompt shorter than one block is not followed.
+    def tail_of(
+        self, hashes: BlockHashes, held: int, token_ids: Sequence[int], block_size: int, now: float
+    ) -> Tail | None:
+        """The answer that a prompt takes up again, as far as it is still held, given how many of the prompt's own
+        blocks are; None where there is none. An answer to a prompt shorter than one block is not followed.
         """
         tails = self._tails.get(hashes[held - 1], ()) if 0 < held < len(hashes) else ()
         start = held * block_size
-        fitting = (tail for tail in tails if _goes_on(token_ids, start, tail.rest))
-        return max(fitting, key=lambda tail: len(tail.rest), default=None)
-
-    def blocks_of(self, tail: Tail, now: float) -> int:
-        """How many leading blocks of an answer are still held."""
+        fitting = [tail for tail in tails if _goes_on(token_ids, start, tail.rest)]
+        if not fitting:
+            return None
+        tail = max(fitting, key=lambda tail: len(tail.rest))
         overlap = self._index.match(tail.stand_ins, now).get(self._lane)
-        return 0 if overlap is None else overlap.blocks
+        still_held = 0 if overlap is None else min(overlap.blocks, len(hashes) - held)
+        return dataclasses.replace(tail, stand_ins=tail.stand_ins.prefix(still_held)) if still_held else None
 
     def sent(self, hashes: BlockHashes, tail: Tail | None) -> None:
         """A prompt was dispatched; the blocks of the answer that it takes up are its own from now on."""
@@ -85,6 +87,7 @@ class CacheModel:
         """The worker never got to a prompt of which it held the first `held` blocks."""
         self._index.truncate(self._lane, hashes, held)
         if tail is not None and self.counts_on_tails:
+            self._index.predict(self._lane, tail.stand_ins, math.inf)
             self._remember(tail)
 
     def ended(self, hashes: BlockHashes, token_ids: Sequence[int], block_size: int, output_tokens: int) -> None:
@@ -109,10 +112,10 @@ class CacheModel:
         By then the engine has computed and cached the whole prompt, so that one report says nothing of what it holds
         now. But an engine that does so again and again keeps less than it was taken to: then its word is taken.
         """
-        if cached_tokens >= expected:
-            self._hits_refuted = 0 if cached_tokens > 0 else self._hits_refuted
-            return
-        self._hits_refuted += 1
+        if cached_tokens < expected:
+            self._hits_refuted += 1
+        elif cached_tokens > 0:
+            self._hits_refuted = 0
         if self._hits_refuted >= _ENOUGH_REPORTS:
             self._index.truncate(self._lane, hashes, cached_tokens // block_size)
 
@@ -126,19 +129,14 @@ class CacheModel:
         elif taken_up and not counted_on:
             self._take_up(tail)
 
-    def clear(self) -> None:
-        """The cache is empty."""
-        self._index.clear(self._lane)
-        self._tails.clear()
-        self._tails_refuted = self._hits_refuted = 0
-
-    def _take_up(self, tail: Tail) -> None:
-        self._index.truncate(self._lane, tail.stand_ins, 0)
-        tails = self._tails.get(tail.after, [])
-        if tail in tails:
-            tails.remove(tail)
-        if not tails:
-            self._tails.pop(tail.after, None)
+    def _take_up(self, taken: Tail) -> None:
+        known = self._tails.pop(taken.after, [])
+        for tail in known:
+            if tail.rest == taken.rest:
+                self._index.truncate(self._lane, tail.stand_ins, 0)
+        others = [tail for tail in known if tail.rest != taken.rest]
+        if others:
+            self._tails[taken.after] = others
 
     def _remember(self, tail: Tail) -> None:
         # Of several answers to one prompt the last is taken to be the one that is gone on with.

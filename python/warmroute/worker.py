@@ -120,11 +120,12 @@ class Load:
 class Lane:
     """One KV cache of a worker and the load on it; `rank` is None where the worker has told of no ranks.
 
-    Only `WorkerTable` writes to it.
+    `followed`: its KV events are heard. Only `WorkerTable` writes to it.
     """
 
     key: LaneKey
     rank: int | None = None
+    followed: bool = False
     requests: int = 0
     prefilling: int = 0
     queued_tokens: int = 0
@@ -242,6 +243,10 @@ class WorkerTable:
         assert len(set(ranks)) == len(ranks), f"a rank is given twice: {ranks}"
         worker.lanes = tuple(worker.lane_of(rank) or self._new_lane(rank) for rank in ranks)
         return worker.lanes
+
+    def set_followed(self, lane: Lane, followed: bool) -> None:
+        """Record whether the lane's KV events are heard."""
+        lane.followed = followed
 
     def _new_lane(self, rank: int | None) -> Lane:
         lane = Lane(LaneKey(self._next_lane_key), rank)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from router.fleet import Fleet, blocks
-from warmroute.diagnostics.explain import explain
+from warmroute.diagnostics.explain import View, explain
 from warmroute.diagnostics.metrics import RouterMetrics, StateCollector, prediction_result
 from warmroute.router import Outcome, Router
 
@@ -38,6 +38,35 @@ def test_a_loss_to_load_is_said() -> None:
     assert told["because"] == "it holds 0 of 48 prompt tokens; a worker that holds 32 costs more because of its load"
 
 
+def test_the_rank_and_what_is_known_of_its_cache_are_said() -> None:
+    fleet = Fleet("AB")
+    lanes = fleet.set_ranks("A", 2)
+    fleet.holds("A", blocks("a", "b"), lane=1)
+    verdict = fleet.route(fleet.request(blocks("a", "b", "c")))
+    told = explain(verdict, {lanes[1]: View.PARTIAL}.get)
+    assert told["rank"] == 1
+    assert [(line["worker"], line["rank"], line["view"]) for line in told["workers"]] == [
+        ("http://A:1", 1, "partial"),
+        ("http://B:1", None, "whole"),
+    ]
+    assert told == json.loads(json.dumps(told))
+
+
+def test_a_worker_without_events_is_said_to_be_guessed() -> None:
+    fleet = Fleet("A")
+    fleet.router.expect_events(fleet.workers["A"].lanes[0], False)
+    assert explain(fleet.route(fleet.request(None)))["workers"][0]["view"] == "guessed"
+
+
+def test_a_miss_that_may_be_none_is_said() -> None:
+    fleet = Fleet("A")
+    verdict = fleet.route(fleet.request(blocks("a", "b")))
+    assert "may hold more" not in explain(verdict)["because"]
+    assert explain(verdict, lambda _: View.PARTIAL)["because"].endswith(
+        "KV events of this worker were lost, so it may hold more"
+    )
+
+
 @pytest.mark.parametrize(
     ("predicted", "reported", "result"),
     [(32, 32, "exact"), (32, 0, "over"), (0, 32, "under"), (32, None, "unknown"), (0, None, "unknown")],
@@ -50,7 +79,7 @@ def test_no_family_of_metrics_appears_twice() -> None:
     fleet = Fleet("AB")
     metrics = RouterMetrics()
     router = Router(fleet.router.table, fleet.router.index, fleet.router.policy, observers=[metrics])
-    metrics.registry.register(StateCollector(router.table, router.index, list))
+    metrics.registry.register(StateCollector(router, list))
     fleet.router = router
     decision = fleet.route(fleet.request(blocks("a", "b")))
     router.settle(decision, Outcome(True, False, 1.0, first_byte_at=0.5, cached_tokens=0))

@@ -193,8 +193,7 @@ async def test_a_publisher_that_tells_nothing_though_there_is_something_to_tell_
 
 def predicted_for_an_hour(f: FleetOfOne) -> bool:
     """Whether the router takes what it sends there for cached until something shows otherwise."""
-    lane = f.member.worker.lanes[0]
-    return not f.router.follows(lane)
+    return not f.member.worker.lanes[0].followed
 
 
 async def test_a_replay_is_waited_for_but_not_forever() -> None:

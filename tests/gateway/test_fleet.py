@@ -2,11 +2,12 @@
 
 import asyncio
 import dataclasses
+import math
 
 import pytest
 
 from gateway.fleet_of_one import FACTS, fleet_of_one
-from warmroute.block import Tier
+from warmroute.block import Namespace, hash_blocks
 from warmroute.worker import WorkerFacts, WorkerStatus
 
 
@@ -14,7 +15,7 @@ async def test_a_worker_without_events_that_comes_up_again_is_taken_as_empty() -
     async with fleet_of_one() as f:
         f.discovered()
         lane = f.member.worker.lanes[0].key
-        f.router.index.store(lane, Tier.DEVICE, None, [1], list(range(16)), 16)
+        f.router.index.predict(lane, hash_blocks(range(16), 16, Namespace()), math.inf)
         f.member.prober.came_up(f.member.worker)
         assert f.router.index.blocks(lane) == 0
 

@@ -7,7 +7,7 @@ from warmroute.block import Namespace, Tier
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
-from warmroute.worker import Worker, WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
+from warmroute.worker import Lane, Worker, WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
 
 BLOCK_SIZE = 16
 MODEL = "m"
@@ -35,18 +35,39 @@ class Fleet:
         self.router.expect_events(worker.lanes[0], True)
         return worker
 
-    def holds(self, name: str, token_ids: Sequence[int], tier: Tier = Tier.DEVICE, adapter: str | None = None) -> None:
-        """The worker's engine says that it has cached these tokens."""
-        count = len(token_ids) // BLOCK_SIZE
-        hashes = [hash((name, tuple(token_ids[: (i + 1) * BLOCK_SIZE]), tier)) for i in range(count)]
-        self.router.index.store(
-            self.workers[name].lanes[0].key, tier, None, hashes, token_ids, BLOCK_SIZE, Namespace(adapter=adapter)
-        )
+    def set_ranks(self, name: str, count: int) -> Sequence[Lane]:
+        """The worker turns out to have this many data-parallel ranks, each with events of its own."""
+        lanes = self.router.set_ranks(self.workers[name], range(count))
+        for lane in lanes:
+            self.router.expect_events(lane, True)
+        return lanes
 
-    def request(self, token_ids: Sequence[int] | None, model: str | None = MODEL, stream: bool = True) -> RouteRequest:
+    def holds(
+        self,
+        name: str,
+        token_ids: Sequence[int],
+        tier: Tier = Tier.DEVICE,
+        adapter: str | None = None,
+        lane: int = 0,
+        block_size: int = BLOCK_SIZE,
+    ) -> None:
+        """The engine of one of the worker's lanes says that it has cached these tokens."""
+        count = len(token_ids) // block_size
+        whole = token_ids[: count * block_size]
+        hashes = [hash((name, tuple(whole[: (i + 1) * block_size]), tier, block_size)) for i in range(count)]
+        key = self.workers[name].lanes[lane].key
+        self.router.index.store(key, tier, None, hashes, whole, block_size, Namespace(adapter=adapter))
+
+    def request(
+        self,
+        token_ids: Sequence[int] | None,
+        model: str | None = MODEL,
+        stream: bool = True,
+        rank: int | None = None,
+    ) -> RouteRequest:
         self._requests += 1
         size = len(token_ids) if token_ids is not None else 0
-        return RouteRequest(f"r{self._requests}", model, token_ids, size, stream)
+        return RouteRequest(f"r{self._requests}", model, token_ids, size, stream, rank=rank)
 
     def route(self, request: RouteRequest, now: float = 0.0, tried: Sequence[str] = ()) -> Decision:
         verdict = self.router.route(request, now, self.rng, tried={self.workers[name].id for name in tried})
@@ -62,6 +83,13 @@ class Fleet:
     def name_of(self, decision: Decision) -> str:
         return next(name for name, worker in self.workers.items() if worker is decision.worker)
 
-    def complete(self, decision: Decision, now: float = 1.0) -> None:
-        self.router.settle(decision, Outcome(completed=True, worker_failed=False, ended_at=now))
+    def complete(self, decision: Decision, now: float = 1.0, cached_tokens: int | None = None) -> None:
+        ended = Outcome(
+            completed=True,
+            worker_failed=False,
+            ended_at=now,
+            prompt_tokens=decision.request.prompt_tokens,
+            cached_tokens=cached_tokens,
+        )
+        self.router.settle(decision, ended)
         self.router.table.check_integrity()

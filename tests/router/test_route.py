@@ -323,3 +323,28 @@ def test_speed_is_learned_from_answers_and_not_from_refusals() -> None:
         after = fleet.router.calibration.rates(fleet.workers["A"].key)
         assert (after == before) == refused
     assert after.prefill_tokens_per_s == pytest.approx(1000, rel=0.05)
+
+
+@pytest.mark.parametrize("outcome", [Outcome(False, True, 0.1), Outcome(True, False, 0.1, 0.1, 429)])
+def test_a_prediction_goes_at_once_when_the_worker_never_got_to_the_prompt(outcome: Outcome) -> None:
+    fleet = Fleet("A")
+    fleet.holds("A", blocks("a"))
+    lost = fleet.route(fleet.request(blocks("a", "b", "c", "d")))
+    fleet.router.settle(lost, outcome)
+    again = fleet.route(fleet.request(blocks("a", "b", "c", "d")), now=0.2)
+    assert again.cached_tokens == BLOCK_SIZE, "what was confirmed stays"
+
+
+def test_what_events_confirmed_in_between_is_not_taken_back() -> None:
+    fleet = Fleet("A")
+    decision = fleet.route(fleet.request(blocks("a", "b", "c")))
+    fleet.holds("A", blocks("a", "b"))
+    fleet.router.settle(decision, Outcome(False, True, 0.1))
+    assert fleet.route(fleet.request(blocks("a", "b", "c")), now=0.2).cached_tokens == 2 * BLOCK_SIZE
+
+
+def test_a_worker_that_died_in_the_middle_had_computed_the_prompt() -> None:
+    fleet = Fleet("A")
+    decision = fleet.route(fleet.request([*blocks("a", "b"), 1]))
+    fleet.router.settle(decision, Outcome(False, True, 0.2, first_byte_at=0.1, status=200))
+    assert fleet.route(fleet.request([*blocks("a", "b"), 1]), now=2.0).cached_tokens == 2 * BLOCK_SIZE

@@ -17,26 +17,27 @@ _BLIND = {
 
 
 class View(StrEnum):
-    """What the router's picture of a lane's cache rests on, and so what a miss there may mean.
-
-    whole: every KV event was heard, a miss is a miss. partial: some were lost, a miss may be a hit. guessed: the engine
-    tells none. unknown: nobody was asked.
-    """
+    """What the router's picture of a lane's cache rests on, and so what a miss there may mean."""
 
     WHOLE = "whole"
+    """Every KV event was heard: a miss is a miss."""
     PARTIAL = "partial"
+    """Some were lost: a miss may be a hit."""
     GUESSED = "guessed"
-    UNKNOWN = "unknown"
+    """The engine tells none: what it was sent is all that is known."""
 
 
-def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View] = lambda _: View.UNKNOWN) -> dict[str, Any]:
+def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View | None] = lambda _: None) -> dict[str, Any]:
     """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest.
 
-    `view_of` tells what is known of a lane's cache.
+    `view_of`: what is known of a lane's cache, or None where nothing speaks against what the router goes by.
     """
     if isinstance(verdict, Refusal):
         return {"refused": verdict.reason.value, "detail": verdict.detail}
     lines = sorted(verdict.considered, key=lambda line: line.cost.total)
+    reason = because(verdict)
+    if view_of(verdict.lane) is View.PARTIAL:
+        reason += "; KV events of this worker were lost, so it may hold more"
     return {
         "worker": verdict.worker.id,
         "rank": verdict.lane.rank,
@@ -46,7 +47,7 @@ def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View] = lambd
         "prompt_tokens": verdict.request.prompt_tokens,
         "cached_tokens": verdict.cached_tokens,
         "matched": verdict.request.token_ids is not None,
-        "because": because(verdict),
+        "because": reason,
         "workers": [_line(line, view_of(line.lane)) for line in lines],
     }
 
@@ -67,7 +68,7 @@ def because(decision: Decision) -> str:
     return f"{held}; a worker that holds {most} costs more because of its load"
 
 
-def _line(line: WorkerCost, view: View) -> dict[str, Any]:
+def _line(line: WorkerCost, view: View | None) -> dict[str, Any]:
     return {
         "worker": line.worker,
         "rank": line.lane.rank,
@@ -75,7 +76,7 @@ def _line(line: WorkerCost, view: View) -> dict[str, Any]:
         "terms": dict(line.cost.terms),
         "overlap": overlap_blocks(line.overlap),
         "cached_tokens": line.cached_tokens,
-        "view": view,
+        "view": view or (View.WHOLE if line.followed else View.GUESSED),
         "requests": line.requests,
         "queued_tokens": line.queued_tokens,
     }

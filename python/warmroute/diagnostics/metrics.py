@@ -7,9 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from warmroute.prefix_index import PrefixIndex
-from warmroute.router import Decision, Outcome, Refusal, RouteRequest
-from warmroute.worker import Worker, WorkerStatus, WorkerTable
+from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
+from warmroute.worker import Worker, WorkerStatus
 
 # The time at which each series was made is of no use to anybody and doubles their number.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -119,9 +118,10 @@ def prediction_result(predicted: int, reported: int | None) -> str:
 class StateCollector(Collector):
     """Reads workers, index and event streams at the moment of the scrape."""
 
-    def __init__(self, table: WorkerTable, index: PrefixIndex, events: Callable[[], Iterable[EventCounts]]) -> None:
-        self._table = table
-        self._index = index
+    def __init__(self, router: Router, events: Callable[[], Iterable[EventCounts]]) -> None:
+        self._table = router.table
+        self._index = router.index
+        self._block_sizes = router.block_sizes
         self._events = events
 
     def collect(self) -> Iterator[Metric]:
@@ -130,6 +130,11 @@ class StateCollector(Collector):
         yield from self._event_streams()
         for name, value in sorted(self._index.stats().items()):
             yield GaugeMetricFamily(f"warmroute_index_{name}", f"The index's own count of {name}.", value=value)
+        yield CounterMetricFamily(
+            "warmroute_block_size_mismatches",
+            "Lanes whose KV events have blocks of other sizes than their worker told.",
+            value=self._block_sizes.mismatches,
+        )
 
     def _workers(self) -> Iterator[Metric]:
         figures: list[tuple[str, str, Callable[[Worker], float]]] = [
@@ -140,7 +145,7 @@ class StateCollector(Collector):
             ),
             ("warmroute_worker_requests", "Requests in flight.", lambda worker: worker.requests),
             ("warmroute_worker_queued_tokens", "Prompt tokens to prefill.", lambda worker: worker.queued_tokens),
-            ("warmroute_worker_blocks", "Blocks in the index.", self._blocks),
+            ("warmroute_worker_blocks", "Blocks in the index, over all ranks.", self._blocks),
         ]
         for name, documentation, figure in figures:
             family = GaugeMetricFamily(name, documentation, labels=["worker"])

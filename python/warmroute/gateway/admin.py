@@ -27,7 +27,7 @@ from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.errors import ConfigError, RefusalReason
 from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
-from warmroute.gateway.fleet_report import member_report
+from warmroute.gateway.fleet_report import member_report, partial_views
 from warmroute.gateway.index_pages import IndexPages, OwnPage
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
 from warmroute.gateway.proxy import Proxy
@@ -148,7 +148,7 @@ class Admin:
         rng = random.Random(self.config.seed)
         verdict = self.router.explain(request, time.monotonic(), rng)
         status = REFUSAL_STATUS[verdict.reason] if isinstance(verdict, Refusal) else 200
-        return json_answer(explain(verdict), status)
+        return json_answer(explain(verdict, partial_views(self.fleet.members).get), status)
 
     async def _state(self, arrival: Arrival) -> Answer:
         table = self.router.table

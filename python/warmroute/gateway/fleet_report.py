@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from warmroute.diagnostics.explain import View
 from warmroute.diagnostics.metrics import EventCounts
 from warmroute.gateway.event_streams import EventStream
 from warmroute.gateway.fleet import Member
 from warmroute.router import Router
+from warmroute.worker import Lane
 
 
 def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
@@ -52,6 +54,12 @@ def event_counts(members: Iterable[Member]) -> Iterator[EventCounts]:
             rejected=sum(state.rejected for state in states),
             undecodable=sum(state.undecodable for state in states),
         )
+
+
+def partial_views(members: Iterable[Member]) -> dict[Lane, View]:
+    """The lanes of which it is known that not all KV events were heard."""
+    streams = [stream for member in members for stream in member.streams]
+    return {stream.lane: View.PARTIAL for stream in streams if not stream.listening.state().complete}
 
 
 def _stream_report(stream: EventStream, router: Router) -> dict[str, Any]:

@@ -96,7 +96,7 @@ async def running_gateway(
         audit = Audit(fleet.resync)
         router.observe(audit)
         metrics.registry.register(audit)
-        metrics.registry.register(StateCollector(router.table, router.index, lambda: event_counts(fleet.members)))
+        metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members)))
         relay = RelayServer(relay_options)
         proxy = Proxy(
             router, relay, tokens, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at

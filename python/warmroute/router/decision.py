@@ -32,7 +32,10 @@ class RouteRequest:
 
 @dataclass(slots=True)
 class WorkerCost:
-    """One worker's line in a decision: its best lane, what that holds of the prompt, and the load on it."""
+    """One worker's line in a decision: its best lane, what that holds of the prompt, and the load on it.
+
+    followed: the lane's KV events are heard; without them its cache is guessed from what it was sent.
+    """
 
     worker: WorkerId
     cost: Cost
@@ -41,6 +44,7 @@ class WorkerCost:
     requests: int
     queued_tokens: int
     lane: Lane
+    followed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,4 +155,5 @@ def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
         candidate.load.requests,
         candidate.load.queued_tokens,
         candidate.lane,
+        candidate.lane.followed,
     )

@@ -95,14 +95,12 @@ class Lookup:
         hashes, token_ids = self.hashes.get(holding.own_size), self._request.token_ids
         if hashes is None or token_ids is None:
             return
-        tail = model.tail_of(hashes, holding.own_blocks, token_ids, holding.own_size)
-        if tail is None:
-            return
-        more = min(model.blocks_of(tail, self._now), len(hashes) - holding.own_blocks)
-        holding.tail = tail if more else None
-        if more and model.counts_on_tails:
+        tail = model.tail_of(hashes, holding.own_blocks, token_ids, holding.own_size, self._now)
+        holding.tail = tail
+        if tail is not None and model.counts_on_tails:
             held = holding.overlap
-            holding.overlap = Overlap(held.device, held.host, held.disk, held.remote, held.predicted + more)
+            predicted = held.predicted + len(tail.stand_ins)
+            holding.overlap = Overlap(held.device, held.host, held.disk, held.remote, predicted)
             holding.cached_tokens = cached_tokens(holding.overlap.blocks, holding.own_size, self._request.prompt_tokens)
 
 

@@ -59,7 +59,6 @@ class Router:
         self._observers = list(observers)
         self.block_sizes = BlockSizes(index)
         self._capacities: dict[LaneKey, int] = {}
-        self._followed: set[LaneKey] = set()
         self._models: dict[LaneKey, CacheModel] = {}  # of the lanes that are not followed
         self._dispatched = 0
         self.policy_failures = 0
@@ -94,28 +93,25 @@ class Router:
 
         Without them (as at first) they never end, and what the lane holds is guessed from what it was sent.
         """
-        if expected:
-            self._followed.add(lane.key)
-            if self._models.pop(lane.key, None) is not None:
-                # Guesses do not end by themselves, and no event will end one that is wrong.
-                self.index.add_worker(lane.key, 0)
-                self.index.add_worker(lane.key, self._capacities[lane.key])
-        else:
-            self._followed.discard(lane.key)
+        self.table.set_followed(lane, expected)
+        if not expected:
             self._models.setdefault(lane.key, CacheModel(self.index, lane.key))
-
-    def follows(self, lane: Lane) -> bool:
-        """Whether the lane's KV events are heard."""
-        return lane.key in self._followed
+        elif self._models.pop(lane.key, None) is not None:
+            # Guesses do not end by themselves, and no event will end one that is wrong.
+            self._drop_predictions(lane)
 
     def came_up(self, worker: Worker) -> None:
         """The worker was away. It may have been restarted, and without events nobody will say so: what its lanes
-        without events were sent before proves nothing now. What events confirm is kept.
+        without events were sent before proves nothing now. What events confirmed is theirs to take back.
         """
         for lane in worker.lanes:
-            model = self._models.get(lane.key)
-            if model is not None:
-                model.clear()
+            if lane.key in self._models:
+                self._models[lane.key] = CacheModel(self.index, lane.key)
+                self._drop_predictions(lane)
+
+    def _drop_predictions(self, lane: Lane) -> None:
+        self.index.add_worker(lane.key, 0)
+        self.index.add_worker(lane.key, self._capacities[lane.key])
 
     def forget(self, worker: Worker) -> None:
         """Drop everything known of a worker that is gone."""
@@ -131,13 +127,12 @@ class Router:
             self._capacities[lane.key] = capacity
             on_device = _SLACK * capacity if worker.capacity_blocks else _MOST_STORE_BLOCKS
             self.index.set_limits(lane.key, on_device, *[_MOST_STORE_BLOCKS] * 3)
-            if not self.follows(lane):
+            if not lane.followed:
                 self._models.setdefault(lane.key, CacheModel(self.index, lane.key))
 
     def _forget_lane(self, lane: Lane) -> None:
         self.index.forget(lane.key)
         self.block_sizes.forget(lane)
-        self._followed.discard(lane.key)
         self._models.pop(lane.key, None)
         self._capacities.pop(lane.key, None)
 
@@ -242,7 +237,7 @@ class Router:
 
     def _foundation(self, chosen: Candidate, holding: Holding, lookup: Lookup) -> Foundation:
         return Foundation(
-            followed=self.follows(chosen.lane),
+            followed=chosen.lane.followed,
             settled=chosen.load.requests == chosen.load.decoding,
             block_size=holding.own_size,
             block_hashes=lookup.hashes.get(holding.own_size),
