@@ -11,7 +11,7 @@ from emulator.test_process import engine_process, ready
 from warmroute.block import Namespace, hash_blocks
 from warmroute.engine_model import EngineOptions
 from warmroute.kv_event import EventBatch, apply_batch
-from warmroute.kv_event.tensorrt_llm import PolledEventReader
+from warmroute.kv_event.tensorrt_llm import PolledEventReader, split
 from warmroute.prefix_index import PrefixIndex
 
 _SIZE = 16
@@ -69,7 +69,7 @@ async def test_the_index_of_a_router_agrees_with_the_engine() -> None:
     async with serving(EngineOptions(num_blocks=40), kv_events="trtllm") as client:
         for number in range(40):
             prompt = [100 + number % 5] * (16 * (number % 9) + 20)
-            polled = reader.read(json.dumps(await drained(client)).encode())
+            polled = reader.read(split(json.dumps(await drained(client)).encode()))
             assert (polled.rejected, polled.gaps, polled.restarts) == ([], [], 0)
             apply_batch(index, 1, EventBatch(timestamp=0, rank=None, events=polled.events, rejected=[]))
             overlap = index.match(hash_blocks(prompt[:-1], _SIZE, Namespace()), 0.0).get(1)

@@ -125,6 +125,29 @@ async def test_an_idle_engine_is_asked_less_often_than_a_busy_one() -> None:
     assert busy_s < 50 * 0.09, "a busy engine was asked no more often than an idle one"
 
 
+async def test_a_long_answer_is_taken_in_order_and_lets_others_work_meanwhile() -> None:
+    chains = [
+        event(n, stored(2 * n or None, *(stored_block(2 * n + i, [2 * n + i] * 2) for i in (1, 2))))
+        for n in range(2000)
+    ]
+    async with Engine().serving() as engine, polling(engine.url) as follower:
+        engine.says(*chains)
+        turns = 0
+
+        def taken() -> bool:
+            nonlocal turns
+            turns += 0 < follower.index.blocks(WORKER) < 4000
+            return follower.index.blocks(WORKER) == 4000
+
+        await follower.until(taken)
+        state = follower.listener.state()
+    assert turns > 0
+    assert (state.batches, state.last_seq, state.complete, state.gaps) == (1, 1999, True, 0)
+    tokens = [token for number in range(1, 4001) for token in (number, number)]
+    overlap = follower.index.match(hash_blocks(tokens, 2, Namespace()), 0.0)[WORKER]
+    assert overlap.blocks == 4000
+
+
 async def test_missing_events_leave_the_view_incomplete_until_a_restart() -> None:
     async with Engine().serving() as engine, polling(engine.url) as follower:
         engine.says(event(0, created()), event(1, _CHAIN))

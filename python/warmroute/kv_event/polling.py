@@ -16,7 +16,7 @@ from warmroute.kv_event.apply import apply_batch
 from warmroute.kv_event.listener import EventSource, Position
 from warmroute.kv_event.messages import EventBatch
 from warmroute.kv_event.subscription_state import SubscriptionObserver, SubscriptionState, Unobserved
-from warmroute.kv_event.tensorrt_llm import PolledEventReader, PolledEvents
+from warmroute.kv_event.tensorrt_llm import PolledEventReader, PolledEvents, split
 from warmroute.prefix_index import PrefixIndex
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ _IDLE_S = 0.1
 _ABSENT_S = 1.0
 # `trtllm-serve` waits for events for 2 s before it answers that there are none.
 _ANSWER_S = 15.0
+# Events taken in at one go.
+_SLICE = 32
 
 
 class PollingListener:
@@ -93,7 +95,7 @@ class PollingListener:
             while True:
                 payload = await self._ask(session, url)
                 if payload is not None:
-                    self._take(payload)
+                    await self._take(payload)
                 await asyncio.sleep(self._delay_s)
 
     def _begin(self) -> None:
@@ -128,9 +130,9 @@ class PollingListener:
         self._set_connected(True)
         return body
 
-    def _take(self, payload: bytes) -> None:
+    async def _take(self, payload: bytes) -> None:
         try:
-            polled = self._reader.read(payload)
+            events = split(payload)
         except UndecodableFrame as error:
             # The engine has forgotten what it said.
             self._reader.note_loss()
@@ -138,11 +140,15 @@ class PollingListener:
             self._back_off(_IDLE_S)
             self._observer.frame_undecodable(self._lane, str(error))
             return
-        if not polled.count:
+        if not events:
             self._back_off(_IDLE_S)
             return
         self._delay_s = _BUSY_S
-        self._apply(polled)
+        self._state.batches += 1
+        for at in range(0, len(events), _SLICE):
+            self._apply(self._reader.read(events[at : at + _SLICE]))
+            # A busy engine's answer is megabytes: other lanes of the thread, and other threads, get their turn.
+            await asyncio.sleep(0)
 
     def _apply(self, polled: PolledEvents) -> None:
         if polled.dropped is not None:
@@ -153,7 +159,6 @@ class PollingListener:
             self._observer.gap_found(self._lane, gap, False)
         batch = EventBatch(timestamp=0.0, rank=None, events=polled.events, rejected=polled.rejected)
         report = apply_batch(self._index, self._lane, batch)
-        self._state.batches += 1
         self._state.restarts += polled.restarts
         self._state.gaps += len(polled.gaps)
         self._state.unfilled_gaps += len(polled.gaps)

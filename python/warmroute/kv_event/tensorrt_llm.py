@@ -16,6 +16,7 @@ out each event once. So there is no replay, what somebody else asked for is lost
   has it. Adapters are not told by any release seen so far; where one is, it separates.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -99,16 +100,23 @@ _DATA = msgspec.json.Decoder(_Created | _Stored | _Removed | _Updated)
 _NOTHING = b"{}"
 
 
+def split(answer: bytes) -> list[msgspec.Raw]:
+    """The events of an answer, each as its JSON. Raises UndecodableFrame if it is not a JSON list."""
+    try:
+        return [event for event in _LIST.decode(answer) if bytes(event) != _NOTHING]
+    except _UNREADABLE as error:
+        raise UndecodableFrame(f"not a list of KV-cache events: {error}") from error
+
+
 @dataclass(slots=True)
 class PolledEvents:
-    """One answer, read: the events to apply in their order, and what was found wrong.
+    """Events, read: the events to apply in their order, and what was found wrong.
 
     `restarts`: another engine process began, which `events` tell as AllBlocksCleared at that place; `dropped` is why
     the same was done to blocks that an earlier process of the router had saved. `gaps` are missing event ids.
     `rejected` gives a reason for each event that could not be read; `unindexed` counts blocks left out.
     """
 
-    count: int = 0
     events: list[Event] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -166,17 +174,10 @@ class PolledEventReader:
         mark = (self._block_size or 0) << _WINDOW_BITS | (self._window or 0) & _WINDOW_MASK
         return Position(last_id, mark, complete=not self._is_partial)
 
-    def read(self, payload: bytes) -> PolledEvents:
-        """Raises UndecodableFrame only if the answer is not a JSON list."""
-        try:
-            raw_events = _LIST.decode(payload)
-        except _UNREADABLE as error:
-            raise UndecodableFrame(f"not a list of KV-cache events: {error}") from error
+    def read(self, events: Iterable[msgspec.Raw]) -> PolledEvents:
+        """Reads an answer, or the next part of one, as `split` gives it."""
         polled = PolledEvents()
-        for raw in raw_events:
-            if bytes(raw) == _NOTHING:
-                continue
-            polled.count += 1
+        for raw in events:
             try:
                 self._take(_ENVELOPE.decode(raw), polled)
             except _UNREADABLE as error:
@@ -261,7 +262,7 @@ class PolledEventReader:
         if self._window is not None and not begins:
             # Joined too late to hear of all windows; what a smaller one told is no prefix.
             polled.events.append(AllBlocksCleared())
-            self._is_partial = True
+            self.begin_anew()
         self._window = window
         return True
 
