@@ -221,7 +221,10 @@ def _stream_of(member: Member, lane: LaneState) -> EventStream | None:
 
 
 async def _snapshot(worker: Worker, stream: EventStream) -> LaneState | None:
-    position, blob = await stream.listening.snapshot()
+    try:
+        position, blob = await stream.listening.snapshot()
+    except KeyError:  # its worker has been removed meanwhile
+        return None
     if stream.listening.ended:
         return None
     return LaneState(

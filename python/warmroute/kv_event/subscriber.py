@@ -84,6 +84,8 @@ class Subscription:
     async def snapshot(self) -> tuple[Position | None, bytes]:
         """The position and the lane's blocks at it. On the listening thread; waits for a replay that is under way."""
         async with self._turn:
+            if self._saved is not None:  # not in its place yet: a listener before this one is still stopping
+                return self._start, self._saved
             return self._position, self._index.dump(self._lane)
 
     async def resync(self) -> None:
