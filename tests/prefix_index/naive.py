@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from warmroute.block import EngineHash, Namespace, Overlap, Tier
@@ -25,6 +26,7 @@ class NaiveWorker:
     copies: Counter[tuple[EngineHash, Tier]] = field(default_factory=Counter)
     orphans: list[Orphan] = field(default_factory=list)
     predictions: dict[Prefix, float] = field(default_factory=dict)
+    sizes: Counter[int] = field(default_factory=Counter)
 
     def tiers(self, prefix: Prefix) -> set[Tier]:
         return {tier for name, tier in +self.copies if self.stands_for[name] == prefix}
@@ -78,11 +80,11 @@ class NaivePrefixIndex:
         held = self.known[worker]
         unknown = [name for name in names if name not in held.stands_for]
         for name, content in zip(names, contents, strict=True):
-            if parent is None:
-                held.put(name, ((block_size, namespace), content), tier)
-            elif parent in held.stands_for:
-                held.put(name, (*held.stands_for[parent], content), tier)
-            else:
+            above: Prefix | None = ((block_size, namespace),) if parent is None else held.stands_for.get(parent)
+            if above is not None:
+                held.put(name, (*above, content), tier)
+                held.sizes[block_size] += 1
+            elif parent is not None:
                 held.orphans.append(Orphan(name, parent, content, tier))
                 del held.orphans[: -self.orphan_limit or None]
             parent = name
@@ -123,6 +125,17 @@ class NaivePrefixIndex:
                 held.predictions[prefix] = expires_at
         held.trim()
 
+    def truncate(self, worker: int, prefixes: Sequence[Prefix], keep: int) -> int:
+        held = self.known.get(worker, NaiveWorker(0))
+        dropped = [held.predictions.pop(prefix) for prefix in prefixes[keep:] if prefix in held.predictions]
+        return len(dropped)
+
+    def restore_from(self, worker: int, saved: int) -> None:
+        """What the one has announced becomes all that is known of the other."""
+        if worker in self.known and saved in self.known:
+            limit = self.known[worker].prediction_limit
+            self.known[worker] = replace(deepcopy(self.known[saved]), predictions={}, prediction_limit=limit)
+
     def expire(self, now: float) -> None:
         for held in self.known.values():
             held.predictions = {prefix: until for prefix, until in held.predictions.items() if until > now}
@@ -144,6 +157,16 @@ class NaivePrefixIndex:
     def blocks(self, worker: int) -> int:
         held = self.known.get(worker, NaiveWorker(0))
         return len({*held.stands_for.values(), *held.predictions})
+
+    def block_sizes(self, worker: int) -> dict[int, int]:
+        return dict(self.known.get(worker, NaiveWorker(0)).sizes)
+
+    def worker_stats(self, worker: int) -> dict[str, int]:
+        held = self.known[worker]
+        tiers = [held.tiers(prefix) for prefix in set(held.stands_for.values())]
+        by_tier = {tier.name.lower(): sum(tier in found for found in tiers) for tier in Tier}
+        counts = {"confirmed": len(tiers), "predicted": len(held.predictions), "orphans": len(held.orphans)}
+        return by_tier | counts
 
     def size(self) -> int:
         return len(

@@ -55,7 +55,10 @@ def _prefixes(prompt: Prompt) -> list[Prefix]:
 
 @dataclass(frozen=True)
 class Operation:
-    """`name` is a method of both twins; a prompt among the arguments is given to each in its own form."""
+    """`name` is a method of both twins; a prompt among the arguments is given to each in its own form.
+
+    `restore_from` and `restart` are `dump` and `restore`: from one worker to another, of all of them to a new index.
+    """
 
     name: str
     arguments: tuple[Any, ...]
@@ -108,6 +111,9 @@ _ARGUMENTS: dict[str, tuple[float, Callable[[random.Random, int], tuple[Any, ...
     "predict": (4.0, lambda rng, w: (w, _prompt(rng), math.inf if rng.random() < 0.2 else _time(rng))),
     "store_known": (1.5, _names),
     "match": (1.5, lambda rng, w: (_prompt(rng), _time(rng))),
+    "truncate": (1.0, lambda rng, w: (w, _prompt(rng), rng.randrange(6))),
+    "restore_from": (0.7, lambda rng, w: (w, w if rng.random() < 0.7 else rng.choice(WORKERS))),
+    "restart": (0.3, lambda rng, w: ()),
     "expire": (1.0, lambda rng, w: (_time(rng),)),
     "add_worker": (1.0, lambda rng, w: (w, rng.randrange(9))),
     "clear": (0.5, lambda rng, w: (w,)),
@@ -130,10 +136,32 @@ class Twins:
 
     def apply(self, operation: Operation) -> None:
         """Does it to both; AssertionError where their answers differ."""
+        if operation.name == "restart":
+            self.restart()
+            return
+        if operation.name == "restore_from":
+            self.restore_from(*operation.arguments)
+            return
         told = getattr(self.index, operation.name)(*_in_form("hashes", operation))
         expected = getattr(self.naive, operation.name)(*_in_form("prefixes", operation))
         if expected is not None:
             assert told == expected, f"{operation.name} gave {told}, the twin {expected}"
+
+    def restart(self) -> None:
+        """All workers are dumped and restored into a new index, as when the router is restarted."""
+        old, self.index = self.index, PrefixIndex(ORPHAN_LIMIT)
+        for worker, held in self.naive.known.items():
+            self.index.add_worker(worker, held.prediction_limit)
+            assert self.index.restore(worker, old.dump(worker)) == len(set(held.stands_for.values()))
+            self.naive.restore_from(worker, worker)
+
+    def restore_from(self, worker: int, saved: int) -> None:
+        """One worker takes over what another (or it itself) has announced."""
+        if worker in self.naive.known and saved in self.naive.known:
+            dump = self.index.dump(saved)
+            blocks = len(set(self.naive.known[saved].stands_for.values()))
+            assert PrefixIndex.check_dump(dump) == self.index.restore(worker, dump) == blocks
+            self.naive.restore_from(worker, saved)
 
     def compare(self) -> None:
         """AssertionError where any answer differs, or the index contradicts itself."""
@@ -149,6 +177,11 @@ class Twins:
         """What is asked of one worker; also where others share the index."""
         for worker in self.workers:
             assert self.index.blocks(worker) == self.naive.blocks(worker), worker
+            assert self.index.block_sizes(worker) == self.naive.block_sizes(worker), worker
+            if worker in self.naive.known:
+                told = self.index.worker_stats(worker)
+                expected = self.naive.worker_stats(worker)
+                assert {name: told[name] for name in expected} == expected, worker
 
 
 def _in_form(form: str, operation: Operation) -> list[Any]:

@@ -28,8 +28,8 @@ SLOW_SEQUENCES = int(os.environ.get("WARMROUTE_SEQUENCES", "200000"))
 _SEEDS_PER_TASK = 500
 
 
-def test_some_thousand_sequences() -> None:
-    assert check_seeds(range(1_500)) == 1_500
+def test_some_hundred_sequences() -> None:
+    assert check_seeds(range(800)) == 800
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_the_sequences_do_what_they_should() -> None:
     """Each operation comes up, sequences reach all kinds of answers, and a seed gives the same one again."""
     operations = [operation for seed in range(300) for operation in random_sequence(seed)]
     assert random_sequence(7) == random_sequence(7) != random_sequence(8)
-    assert len({operation.name for operation in operations}) >= 9
+    assert len({operation.name for operation in operations}) == 12
     stats: dict[str, int] = {}
     overlaps: set[str] = set()
     for seed in range(300):
@@ -87,8 +87,8 @@ def work(twins: Twins, seed: int, count: int) -> None:
     done = 0
     while done < count:
         operation = random_operation(rng, twins.workers)
-        if operation.name in ("match", "expire"):
-            continue
+        if operation.name in ("match", "expire", "restart", "restore_from"):
+            continue  # they concern the other workers as well
         twins.apply(operation)
         twins.compare_workers()
         done += 1

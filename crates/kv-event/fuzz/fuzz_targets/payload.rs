@@ -76,7 +76,10 @@ fuzz_target!(|input: &[u8]| {
             Ok(report) => {
                 // Not more events than bytes, whatever the payload claims.
                 let told = report.stored + report.duplicate + report.orphaned + report.unindexed + report.rejected;
-                assert!(told + report.removed + report.cleared <= 2 * payload.len(), "{report:?}");
+                assert!(
+                    told + report.removed + report.cleared <= 2 * payload.len(),
+                    "{report:?}"
+                );
                 assert!(report.rejections.len() <= report.rejected);
             }
         }
@@ -84,5 +87,9 @@ fuzz_target!(|input: &[u8]| {
     ingest.reset();
     sink.clear();
     let report = ingest.apply(STORE, &sink).expect("a batch");
-    assert_eq!((report.stored, report.rejected, sink.index.blocks(LANE)), (2, 0, 2), "{report:?}");
+    assert_eq!(
+        (report.stored, report.rejected, sink.index.blocks(LANE)),
+        (2, 0, 2),
+        "{report:?}"
+    );
 });

@@ -32,21 +32,69 @@ const MOST_OPERATIONS: usize = 60;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
-    AddWorker { worker: u8, limit: u8 },
-    Forget { worker: u8 },
-    Clear { worker: u8 },
+    AddWorker {
+        worker: u8,
+        limit: u8,
+    },
+    Forget {
+        worker: u8,
+    },
+    Clear {
+        worker: u8,
+    },
     /// What an honest engine sends: names follow from depth.
-    Extend { worker: u8, tier: u8, start: u8, blocks: u8, root: bool },
+    Extend {
+        worker: u8,
+        tier: u8,
+        start: u8,
+        blocks: u8,
+        root: bool,
+    },
     /// Anything.
-    Store { worker: u8, tier: u8, parent: Option<u8>, root: bool, blocks: Vec<(u8, bool)> },
-    StoreKnown { worker: u8, tier: u8, names: Vec<u8> },
-    Remove { worker: u8, tier: u8, names: Vec<u8> },
-    RemoveRange { worker: u8, tier: u8, start: u8, blocks: u8 },
-    Predict { worker: u8, prompt: Prompt, until: u8 },
-    Truncate { worker: u8, prompt: Prompt, keep: u8 },
-    DumpAndRestore { worker: u8 },
-    Expire { now: u8 },
-    Cap { worker: u8, tier: u8, blocks: Option<u8> },
+    Store {
+        worker: u8,
+        tier: u8,
+        parent: Option<u8>,
+        root: bool,
+        blocks: Vec<(u8, bool)>,
+    },
+    StoreKnown {
+        worker: u8,
+        tier: u8,
+        names: Vec<u8>,
+    },
+    Remove {
+        worker: u8,
+        tier: u8,
+        names: Vec<u8>,
+    },
+    RemoveRange {
+        worker: u8,
+        tier: u8,
+        start: u8,
+        blocks: u8,
+    },
+    Predict {
+        worker: u8,
+        prompt: Prompt,
+        until: u8,
+    },
+    Truncate {
+        worker: u8,
+        prompt: Prompt,
+        keep: u8,
+    },
+    DumpAndRestore {
+        worker: u8,
+    },
+    Expire {
+        now: u8,
+    },
+    Cap {
+        worker: u8,
+        tier: u8,
+        blocks: Option<u8>,
+    },
 }
 
 /// Blocks of equal tokens, but for one that may differ.
@@ -162,24 +210,52 @@ impl Twins {
                 assert_eq!(self.index.blocks(id), self.index.clear(id));
                 self.told(|oracle| oracle.clear(id));
             }
-            Operation::Extend { worker: w, tier: t, start, blocks, root } => {
+            Operation::Extend {
+                worker: w,
+                tier: t,
+                start,
+                blocks,
+                root,
+            } => {
                 self.store(worker(*w), tier(*t), &honest(*start, *blocks, *root));
             }
-            Operation::Store { worker: w, tier: t, parent, root, blocks } => {
+            Operation::Store {
+                worker: w,
+                tier: t,
+                parent,
+                root,
+                blocks,
+            } => {
                 let chain = Chain {
                     parent: parent.map(name),
                     root: u64::from(*root),
-                    blocks: blocks.iter().map(|(hash, odd)| (name(*hash), vec![u32::from(*odd)])).collect(),
+                    blocks: blocks
+                        .iter()
+                        .map(|(hash, odd)| (name(*hash), vec![u32::from(*odd)]))
+                        .collect(),
                 };
                 self.store(worker(*w), tier(*t), &chain);
             }
-            Operation::StoreKnown { worker: w, tier: t, names: numbers } => {
+            Operation::StoreKnown {
+                worker: w,
+                tier: t,
+                names: numbers,
+            } => {
                 let (id, tier, named) = (worker(*w), tier(*t), names(numbers));
                 self.index.store_known(id, tier, &named);
                 self.told(|oracle| oracle.store_known(id, tier, &named));
             }
-            Operation::Remove { worker: w, tier: t, names: numbers } => self.remove(worker(*w), tier(*t), &names(numbers)),
-            Operation::RemoveRange { worker: w, tier: t, start, blocks } => {
+            Operation::Remove {
+                worker: w,
+                tier: t,
+                names: numbers,
+            } => self.remove(worker(*w), tier(*t), &names(numbers)),
+            Operation::RemoveRange {
+                worker: w,
+                tier: t,
+                start,
+                blocks,
+            } => {
                 let named: Vec<EngineHash> = range(*start, *blocks).map(name).collect();
                 self.remove(worker(*w), tier(*t), &named);
             }
@@ -189,16 +265,31 @@ impl Twins {
 
     fn apply_to_predictions(&mut self, operation: &Operation) {
         match operation {
-            Operation::Predict { worker: w, prompt, until } => {
+            Operation::Predict {
+                worker: w,
+                prompt,
+                until,
+            } => {
                 let (id, path) = (worker(*w), prompt.path());
-                let until = if *until == u8::MAX { f64::INFINITY } else { f64::from(*until) };
+                let until = if *until == u8::MAX {
+                    f64::INFINITY
+                } else {
+                    f64::from(*until)
+                };
                 self.index.predict(id, &hashes(&path), until);
                 self.told(|oracle| oracle.predict(id, &path, until));
             }
-            Operation::Truncate { worker: w, prompt, keep } => {
+            Operation::Truncate {
+                worker: w,
+                prompt,
+                keep,
+            } => {
                 let (id, path, keep) = (worker(*w), prompt.path(), usize::from(*keep));
                 let before = self.index.blocks(id);
-                assert_eq!(self.index.truncate(id, &hashes(&path), keep), before - self.index.blocks(id));
+                assert_eq!(
+                    self.index.truncate(id, &hashes(&path), keep),
+                    before - self.index.blocks(id)
+                );
                 self.told(|oracle| oracle.truncate(id, &path, keep));
             }
             Operation::Expire { now } => {
@@ -212,7 +303,11 @@ impl Twins {
                     self.told(|oracle| oracle.restore(id));
                 }
             }
-            Operation::Cap { worker: w, tier: t, blocks } => {
+            Operation::Cap {
+                worker: w,
+                tier: t,
+                blocks,
+            } => {
                 let id = worker(*w);
                 if self.index.workers().contains(&id) {
                     self.oracle = None;
@@ -233,7 +328,14 @@ impl Twins {
         assert_eq!(self.index.check_integrity(), Ok(()));
         for root in [false, true] {
             for odd_one in [None, Some(3)] {
-                self.check_lookups(&Prompt { root, blocks: LONGEST_CHAIN + 3, odd_one }.path());
+                self.check_lookups(
+                    &Prompt {
+                        root,
+                        blocks: LONGEST_CHAIN + 3,
+                        odd_one,
+                    }
+                    .path(),
+                );
             }
         }
         for number in 0..=WORKERS {
@@ -244,7 +346,10 @@ impl Twins {
             self.check_caps(id);
         }
         if let Some(oracle) = &self.oracle {
-            assert_eq!((self.index.size(), self.index.orphans()), (oracle.size(), oracle.orphans()));
+            assert_eq!(
+                (self.index.size(), self.index.orphans()),
+                (oracle.size(), oracle.orphans())
+            );
         }
     }
 
@@ -259,8 +364,15 @@ impl Twins {
             let held = overlap.blocks() as usize;
             for asked in [1, held / 2, held, held + 1] {
                 let shorter = self.index.match_prefix(&hashes[..asked.min(hashes.len())], 10.0);
-                let blocks = shorter.iter().find(|(other, _)| other == id).map(|(_, found)| Overlap::blocks(found));
-                assert_eq!(blocks.unwrap_or(0) as usize, asked.min(held), "{id:?}, {asked} of {overlap:?}");
+                let blocks = shorter
+                    .iter()
+                    .find(|(other, _)| other == id)
+                    .map(|(_, found)| Overlap::blocks(found));
+                assert_eq!(
+                    blocks.unwrap_or(0) as usize,
+                    asked.min(held),
+                    "{id:?}, {asked} of {overlap:?}"
+                );
             }
         }
     }
