@@ -258,6 +258,19 @@ async def test_what_was_known_before_is_gone_on_from_rank_by_rank() -> None:
             assert {lane.rank for lane in await g.fleet.snapshots()} == {0, 1}
 
 
+async def test_what_was_known_of_a_publisher_that_is_there_no_more_is_let_go() -> None:
+    async with fleet_of_one() as f, publishers(1, f) as (publisher,):
+        (saved,) = await f.fleet.snapshots()
+        elsewhere = dataclasses.replace(saved, endpoint=SILENT)
+        async with fleet_of_one(restored=[elsewhere]) as g:
+            assert await g.fleet.snapshots() == [elsewhere]
+            g.discovered()
+            assert await g.fleet.snapshots() == [elsewhere], "an engine that is starting may not say yet"
+            g.discovered(source_of(publisher))
+            await until(g.is_complete)
+            assert [lane.endpoint for lane in await g.fleet.snapshots()] == [publisher.endpoint]
+
+
 async def test_a_file_is_loaded_into_the_lanes_that_it_fits() -> None:
     async with fleet_of_one() as f, publishers(1, f) as (publisher,):
         (saved,) = await f.fleet.snapshots()

@@ -101,8 +101,7 @@ class Fleet:
         member = self._members.pop(worker_id, None)
         if member is None:
             return False
-        for key in [key for key in self._saved if key[0] == worker_id]:
-            del self._saved[key]
+        self._drop_saved(worker_id)
         self._router.forget(member.worker)
         await _end([member])
         return True
@@ -191,7 +190,17 @@ class Fleet:
             facts = dataclasses.replace(facts, block_size=self._block_size)
         _warn_of_block_size(worker, facts)
         self._router.learn(worker, facts)
-        member.streams.follow(configured_sources(worker.spec) or discovery.sources, time.monotonic())
+        sources = configured_sources(worker.spec) or discovery.sources
+        member.streams.follow(sources, time.monotonic())
+        if sources:
+            for lane in self._drop_saved(worker.id):
+                _log.info(
+                    "worker %s: what was saved of %s is not used, nobody publishes there", worker.id, lane.endpoint
+                )
+
+    def _drop_saved(self, worker_id: WorkerId) -> list[LaneState]:
+        """Lets go of what was restored for a worker and has not been taken up; what that was."""
+        return [self._saved.pop(key) for key in list(self._saved) if key[0] == worker_id]
 
     def _came_up(self, worker: Worker) -> None:
         if self._member_of(worker) is not None:
