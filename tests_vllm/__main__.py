@@ -23,7 +23,7 @@ _NEEDED_MEMORY_GIB = 6
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests_vllm", description=__doc__)
-    parser.add_argument("--conversations", type=int, default=12, help="conversations in each phase (12)")
+    parser.add_argument("--conversations", type=int, default=16, help="conversations in each phase (16)")
     parser.add_argument("--turns", type=int, default=6, help="turns of each conversation, 8 at most (6)")
     parser.add_argument("--outputs", type=int, default=16, help="prompts compared on a warm and a cold worker (16)")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds between requests sent one at a time (0.05)")

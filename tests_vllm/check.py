@@ -67,6 +67,7 @@ class _Check:
             await self._restart_router(talks)
             await self._restart_worker(talks)
         await self._clear_caches(talks)
+        await self._sequential("others evict them", self._conversations("others"), self.options.turns)
         await self._equality()
         await self._concurrent()
         await self._events()

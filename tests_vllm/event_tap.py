@@ -9,8 +9,8 @@ import aiohttp
 import zmq
 import zmq.asyncio
 
+from kv_event.twin.decode import decode_batch
 from warmroute.errors import UndecodableFrame
-from warmroute.kv_event.decode import decode_batch
 
 # Time for the connection: what is published before it stands is lost, and would be counted as such.
 _CONNECT_S = 0.5
