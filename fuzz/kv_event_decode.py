@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of the KV-event decoders: any bytes are read or refused, and what is read can be applied.
+"""Coverage-guided fuzzing of what reads KV events: any bytes mean the same to the Rust and to its twin in Python.
 
     python fuzz/kv_event_decode.py [--seconds 60 | -max_total_time=60] [--seed 0] [CRASH_FILE ...]
 
@@ -7,6 +7,7 @@ With crash files it only runs those. A crash file goes into the tests once it is
 """
 
 import argparse
+import importlib
 import importlib.util
 import json
 import random
@@ -16,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
-from warmroute.errors import UndecodableFrame
-from warmroute.kv_event import apply_batch, decode_batch
-from warmroute.prefix_index import PrefixIndex
+TESTS = Path(__file__).parent.parent / "tests"
+FIXTURES = TESTS / "fixtures" / "kv_event"
+sys.path.append(str(TESTS))
 
-FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures" / "kv_event"
+from kv_event.twin import agreement  # noqa: E402 - found from here on
 
 
 def golden_payloads() -> list[bytes]:
@@ -36,14 +37,7 @@ def golden_payloads() -> list[bytes]:
 
 def check(payload: bytes) -> None:
     """Raises whatever must not happen."""
-    try:
-        batch = decode_batch(payload)
-    except UndecodableFrame:
-        return
-    index = PrefixIndex()
-    index.add_worker(1, 0)
-    apply_batch(index, 1, batch)
-    index.check_integrity()
+    agreement.check([payload])
 
 
 def damaged(payload: bytes, rng: random.Random) -> bytes:
@@ -84,7 +78,7 @@ def run_random(seconds: float, seed: int) -> int:
 def run_atheris(seconds: int, seed: int) -> None:
     """Does not return: libFuzzer ends the process, with a status that says whether anything was found.
 
-    Only the Python of warmroute is instrumented; msgspec and the index are watched for crashes.
+    Only Python is instrumented, which the twin is; the Rust beside it is watched for crashes and disagreement.
     """
     atheris = importlib.import_module("atheris")
     corpus = Path(tempfile.mkdtemp(prefix="kv-event-corpus-"))

@@ -1,7 +1,7 @@
 """The Rust core. Private: use `warmroute.block`, `warmroute.prefix_index` and `warmroute.gateway`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, Self, final
+from typing import ClassVar, Final, Literal, Self, final
 
 __version__: str
 
@@ -156,6 +156,69 @@ class PrefixIndex:
     def size(self) -> int: ...
     def stats(self) -> dict[str, int]: ...
     def check_integrity(self) -> None: ...
+
+# --- kv events ---
+
+__all__ += ["ApplyReport", "EventLane"]
+
+@final
+class ApplyReport:
+    """What a batch did. Numbers of blocks, but for `cleared`, `reloaded` and `rejected`, which count events."""
+
+    stored: int
+    """Now held in a tier that did not hold them before."""
+    duplicate: int
+    """Further copies of what a tier held already."""
+    orphaned: int
+    """Held back: the parent is unknown."""
+    linked: int
+    """Earlier orphans that found their parent."""
+    removed: int
+    """Copies that left a tier."""
+    unindexed: int
+    """Left out on purpose: their tokens are not told, or their cache group serves no prefixes."""
+    cleared: int
+    """The engine dropped its whole prefix cache."""
+    reloaded: int
+    """An adapter came back under its name as another loading, and all blocks of the lane were dropped for it."""
+    rejected: int
+    """Could not be read, or contradict themselves."""
+    rejections: list[str]
+    """Why, for the first few; a copy."""
+
+    def __new__(
+        cls,
+        *,
+        stored: int = 0,
+        duplicate: int = 0,
+        orphaned: int = 0,
+        linked: int = 0,
+        removed: int = 0,
+        unindexed: int = 0,
+        cleared: int = 0,
+        reloaded: int = 0,
+        rejected: int = 0,
+        rejections: Sequence[str] = ...,
+    ) -> Self: ...
+    def reject(self, reason: str) -> None:
+        """Counts a rejected event."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class EventLane:
+    """The way of one lane's payloads into an index. Use `warmroute.kv_event.EventApplier`."""
+
+    def __new__(cls, index: PrefixIndex, lane: int) -> Self: ...
+    def apply(self, payload: bytes) -> ApplyReport:
+        """Applies one batch. ValueError if it is none. Releases the GIL."""
+
+    def apply_many(self, payloads: Sequence[bytes]) -> list[ApplyReport | str]:
+        """Applies batches in their order; for each its report, or the reason why it is none. Releases the GIL once."""
+
+    def reset(self) -> None: ...
 
 # --- relay ---
 

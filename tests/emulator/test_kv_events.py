@@ -11,10 +11,10 @@ import zmq
 import zmq.asyncio
 
 from emulator.serving import Client, serving
+from kv_event.twin.decode import decode_batch
 from warmroute.block import Namespace, hash_blocks
 from warmroute.engine_model import EngineOptions
 from warmroute.kv_event.apply import apply_batch
-from warmroute.kv_event.decode import decode_batch
 from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from warmroute.prefix_index import PrefixIndex
 

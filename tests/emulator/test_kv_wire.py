@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kv_event.twin.decode import decode_batch
 from warmroute.block import Namespace
 from warmroute.emulator.kv_wire import KvWire
 from warmroute.engine_model import KvChange, KvCleared, KvRemoved, KvStored
-from warmroute.kv_event.decode import decode_batch
 from warmroute.kv_event.messages import BlockRemoved, BlockStored, Event
 
 _FRAMES = Path(__file__).parents[1] / "fixtures" / "kv_event" / "vllm-0.32-live-frames.jsonl"

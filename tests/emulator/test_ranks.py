@@ -12,10 +12,11 @@ import zmq.asyncio
 
 from emulator.serving import Client, serving
 from emulator.test_process import engine_process, ready
+from kv_event.twin.decode import decode_batch
 from warmroute.emulator import EmulatorOptions
 from warmroute.engine_model import EngineOptions
 from warmroute.errors import ConfigError
-from warmroute.kv_event import AllBlocksCleared, BlockStored, EventBatch, decode_batch
+from warmroute.kv_event import AllBlocksCleared, BlockStored, EventBatch
 
 _PROMPT = [7] * 40
 

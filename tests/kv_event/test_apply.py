@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kv_event.recording import RecordingIndex
+from kv_event.twin.decode import decode_batch
 from kv_event.wire_format import cleared, encode, removed, stored
 from warmroute.block import EngineHash, Namespace, Tier, hash_blocks
 from warmroute.errors import UndecodableFrame
@@ -13,13 +14,12 @@ from warmroute.kv_event import (
     ApplyReport,
     BlockRemoved,
     BlockStored,
-    CacheGroups,
+    EngineMemory,
     Event,
+    EventApplier,
     EventBatch,
     apply_batch,
-    decode_batch,
 )
-from warmroute.kv_event.apply import EventApplier
 from warmroute.prefix_index import PrefixIndex
 
 BASE = Namespace()
@@ -156,21 +156,21 @@ def test_adapters_and_salts_share_nothing(index: PrefixIndex) -> None:
     namespaces = [BASE, Namespace("x"), Namespace(salt="tenant"), Namespace("x", "tenant"), Namespace("lora-id:7")]
     for position, namespace in enumerate(namespaces):
         index.clear(1)
-        apply_batch(index, 1, decode_batch(encode([events[position]], 1.0, 0)))
+        EventApplier(index, 1).apply(encode([events[position]], 1.0, 0))
         found = [other for other in namespaces if blocks_on(index, [1, 2], other)]
         assert found == [namespace]
 
 
 def test_a_salted_prompt_goes_on_in_its_namespace(index: PrefixIndex) -> None:
     events = [stored([1], [1, 2], extra_keys=[["t"]]), stored([2], [3, 4], parent=1, extra_keys=[None])]
-    apply_batch(index, 1, decode_batch(encode(events, 1.0, 0)))
+    EventApplier(index, 1).apply(encode(events, 1.0, 0))
     assert blocks_on(index, [1, 2, 3, 4], Namespace(salt="t")) == {1: 2}
     assert blocks_on(index, [1, 2, 3, 4]) == {}
 
 
 def test_adapter_names_in_extra_keys_are_not_images(index: PrefixIndex) -> None:
     event = stored([1, 2], [1, 2, 3, 4], lora_name="ad-1", extra_keys=[["ad-1"], ["ad-1"]])
-    apply_batch(index, 1, decode_batch(encode([event], 1.0, 0)))
+    EventApplier(index, 1).apply(encode([event], 1.0, 0))
     assert blocks_on(index, [1, 2, 3, 4], Namespace("ad-1")) == {1: 2}
 
 
@@ -189,7 +189,7 @@ def test_equal_prompts_score_alike_whatever_the_block_size(index: PrefixIndex) -
     tokens = list(range(256))
     for worker, size in ((1, 16), (2, 64)):
         hashes = list(range(256 // size))
-        apply_batch(index, worker, decode_batch(encode([stored(hashes, tokens)], 1.0, 0)))
+        EventApplier(index, worker).apply(encode([stored(hashes, tokens)], 1.0, 0))
     assert blocks_on(index, tokens, block_size=16)[1] * 16 == 256
     assert blocks_on(index, tokens, block_size=64)[2] * 64 == 256
 
@@ -233,22 +233,22 @@ def test_only_groups_whose_prefixes_are_reusable_are_indexed(
 
 
 def test_a_removal_from_a_group_left_out_spares_the_other_groups_block(index: PrefixIndex) -> None:
-    groups = CacheGroups()
+    memory = EngineMemory()
     both = batch(
         store([1], [1, 2], spec_kind="full_attention", group=0),
         store([1], [1, 2], spec_kind="sliding_window", group=1),
     )
-    apply_batch(index, 1, both, groups)
-    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=1)), groups).removed == 0
+    apply_batch(index, 1, both, memory)
+    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=1)), memory).removed == 0
     assert blocks_on(index, [1, 2]) == {1: 1}
-    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=0)), groups).removed == 1
+    assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=0)), memory).removed == 1
     assert blocks_on(index, [1, 2]) == {}
 
 
 def test_a_forgotten_worker_is_not_brought_back(index: PrefixIndex) -> None:
     apply_batch(index, 1, batch(store([1], [1, 2])))
     index.forget(1)
-    report = apply_batch(index, 1, decode_batch(encode([stored([2], [3, 4]), removed([1]), cleared()], 1.0, 0)))
+    report = EventApplier(index, 1).apply(encode([stored([2], [3, 4]), removed([1]), cleared()], 1.0, 0))
     assert (report.stored, report.removed) == (0, 0)
     assert (index.size(), index.workers()) == (0, [2])
 

@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from kv_event.twin.decode import decode_batch
 from kv_event.wire_format import as_array, as_map, cleared, encode, removed, stored
 from warmroute.block import EngineHash, Tier
 from warmroute.errors import UndecodableFrame
-from warmroute.kv_event import AllBlocksCleared, BlockRemoved, BlockStored, Event, decode_batch
+from warmroute.kv_event import AllBlocksCleared, BlockRemoved, BlockStored, Event
 
 FIELDS: dict[str, Any] = {
     "block_hashes": [11, 12],
@@ -129,6 +130,8 @@ BAD_EVENTS: list[Any] = [
     as_map("BlockStored", {**FIELDS, "extra_keys": [None]}),
     as_map("BlockStored", {**FIELDS, "extra_keys": ["salt", None]}),
     as_map("BlockStored", {**FIELDS, "extra_keys": "salt"}),
+    as_map("BlockStored", {**FIELDS, "token_ids": [1, 2, 3, 2**32]}),
+    as_map("BlockStored", {**FIELDS, "token_ids": [-1, 2, 3, 4]}),
     msgspec.msgpack.Ext(5, b"x"),
 ]
 
@@ -139,7 +142,7 @@ def test_one_bad_event_costs_no_other(event: Any) -> None:
 
 
 def test_invalid_text_inside_one_event_costs_no_other() -> None:
-    good = encode([cleared(), {"type": "BlockRemoved", "block_hashes": [1], "medium": "@@@@"}], 1.0, 0)
+    good = encode([cleared(), as_map("BlockStored", {**FIELDS, "lora_name": "@@@@"})], 1.0, 0)
     batch = decode_batch(good.replace(b"@@@@", b"\xff\xfe\xff\xfe"))
     assert batch.events == [AllBlocksCleared()]
     assert len(batch.rejected) == 1
@@ -171,14 +174,10 @@ def test_a_truncated_batch_is_an_undecodable_frame() -> None:
             decode_batch(payload[:length])
 
 
-def test_nesting_without_end_does_not_exhaust_the_stack() -> None:
-    def nested(depth: int) -> bytes:
-        event = b"\x93\xacBlockRemoved\x90" + b"\x91" * depth + b"\x00"
-        return b"\x93\x01\x92" + event + msgspec.msgpack.encode(cleared()) + b"\x00"
-
-    assert decode_batch(nested(100)).events[-1] == AllBlocksCleared()
-    with pytest.raises(UndecodableFrame, match="recursion"):
-        decode_batch(nested(100_000))
+def test_nesting_without_end_costs_its_event_only() -> None:
+    event = b"\x93\xacBlockRemoved\x90" + b"\x91" * 100_000 + b"\x00"
+    batch = decode_batch(b"\x93\x01\x92" + event + msgspec.msgpack.encode(cleared()) + b"\x00")
+    assert batch.events == [BlockRemoved(block_hashes=[], tier=Tier.REMOTE), AllBlocksCleared()]
 
 
 TIERS = {
@@ -194,6 +193,8 @@ TIERS = {
     "FS": Tier.DISK,
     "OBJ": Tier.REMOTE,
     "EXTERNAL": Tier.REMOTE,
+    "Remote": Tier.REMOTE,
+    "d\u0131sk": Tier.REMOTE,
     "something new": Tier.REMOTE,
     7: Tier.REMOTE,
 }
@@ -220,10 +221,18 @@ def test_a_remote_locality_wins_over_the_medium(locality: str, tier: Tier) -> No
         (None, "sql", "sql"),
         (3, None, "lora-id:3"),
         ("a1", None, "lora-id:a1"),
+        (True, None, "lora-id:?"),
+        ([1], None, "lora-id:?"),
     ],
 )
 def test_an_adapter_without_a_name_is_nobody_elses(lora_id: Any, lora_name: str | None, adapter: str | None) -> None:
     assert decode_store(lora_id=lora_id, lora_name=lora_name).adapter == adapter
+
+
+def test_a_named_adapter_has_the_number_of_its_loading() -> None:
+    assert decode_store(lora_id=3, lora_name="sql").adapter_load == 3
+    assert decode_store(lora_id=3, lora_name=None).adapter_load is None
+    assert decode_store(lora_id="x", lora_name="sql").adapter_load is None
 
 
 def extras(
@@ -313,3 +322,36 @@ def test_placeholders_and_sparse_stores_are_recognised() -> None:
     for fields in sparse_stores:
         sparse = decode_store(**fields)
         assert (sparse.is_placeholder, sparse.is_indexable) == (False, False)
+
+
+def test_image_keys_of_tensorrt_llm_are_block_keys() -> None:
+    def keys(mm_keys: Any, **fields: Any) -> list[Any]:
+        event = decode_store(mm_keys=mm_keys, **fields)
+        return [key and msgspec.msgpack.decode(key) for key in event.block_keys or []]
+
+    image = {"type": "mm_key", "hash": "ab", "start_offset": 0}
+    assert keys(None) == keys([]) == []
+    assert keys([None, [image]]) == [None, [image]]
+    assert keys([["ab", 3], None], extra_keys=[None, [b"emb"]]) == [["ab", 3], [b"emb"]]
+    # Not one list per block: every block has them, so that none passes for plain text.
+    assert keys([image]) == [[[image]], [[image]]]
+    assert keys("ab") == [["ab"], ["ab"]]
+
+
+def mooncake(event_type: str, **fields: Any) -> dict[str, Any]:
+    """An event as Mooncake's master publishes it."""
+    names = ("model_name", "block_size", "lora_name", "dp_rank", "token_ids", "parent_hash", "additional_salt")
+    return {"event_id": 7, "timestamp": 1, "event_type": event_type, **dict.fromkeys(names), **fields}
+
+
+def test_mooncakes_master_tells_where_hashes_are() -> None:
+    stored_event = mooncake("stored", seq_hashes=[1, 2], medium="cpu", object_key="k")
+    assert decode_one(stored_event) == BlockStored(block_hashes=[1, 2], tier=Tier.HOST)
+    legacy = mooncake("stored", type="BlockStored", block_hashes=[1], seq_hashes=[2], token_ids=[5, 6], medium="disk")
+    assert decode_one(legacy) == BlockStored(block_hashes=[1], tier=Tier.DISK)
+    removed_event = mooncake("removed", block_hashes=None, seq_hashes=[b"d"], medium="disk", group_id="g")
+    assert decode_one(removed_event) == BlockRemoved(block_hashes=[b"d"], tier=Tier.DISK)
+    assert decode_one(mooncake("cleared")) == AllBlocksCleared()
+    for bad in (mooncake("moved", seq_hashes=[1]), mooncake("stored"), mooncake("removed", seq_hashes=["x"])):
+        assert reason_of(bad)
+    assert decode_one({"event_type": None, "type": "BlockRemoved", "block_hashes": []}) == BlockRemoved(block_hashes=[])

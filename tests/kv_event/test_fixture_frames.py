@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kv_event.fixture_frames import WireFixture, captured, wire_fixtures
+from kv_event.twin.decode import decode_batch
+from kv_event.twin.tier import tier_of
 from warmroute.block import Namespace, Tier, hash_blocks
 from warmroute.kv_event import (
     AllBlocksCleared,
@@ -18,10 +20,8 @@ from warmroute.kv_event import (
     Restart,
     SequenceTracker,
     apply_batch,
-    decode_batch,
 )
 from warmroute.kv_event.frames import NumberedPayload, read_frames
-from warmroute.kv_event.tier import tier_of
 from warmroute.prefix_index import PrefixIndex
 
 WIRE = wire_fixtures()

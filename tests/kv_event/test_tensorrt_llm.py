@@ -12,8 +12,8 @@ from warmroute.block import Namespace, Overlap, Tier, hash_blocks
 from warmroute.errors import UndecodableFrame
 from warmroute.kv_event import AllBlocksCleared, ApplyReport, BlockRemoved, BlockStored, EventBatch, Gap, apply_batch
 from warmroute.kv_event.listener import Position
+from warmroute.kv_event.messages import block_key
 from warmroute.kv_event.tensorrt_llm import PolledEventReader, PolledEvents, split
-from warmroute.kv_event.vllm import block_key
 from warmroute.prefix_index import PrefixIndex
 
 _LANE = 1

@@ -4,7 +4,6 @@
 
 #![expect(clippy::expect_used, reason = "a measurement that goes wrong should stop")]
 
-use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use kv_event::{BlockSink, Ingest};
@@ -37,23 +36,23 @@ impl BlockSink for Nowhere {
     fn clear(&self) {}
 }
 
-struct Lane(RefCell<PrefixIndex>);
+struct Lane(PrefixIndex);
 
 impl BlockSink for Lane {
     fn store(&self, tier: Tier, store: &Store<'_>) -> StoreResult {
-        self.0.borrow_mut().store(WorkerId(1), tier, store)
+        self.0.store(WorkerId(1), tier, store)
     }
 
     fn store_known(&self, tier: Tier, hashes: &[EngineHash]) -> usize {
-        self.0.borrow_mut().store_known(WorkerId(1), tier, hashes)
+        self.0.store_known(WorkerId(1), tier, hashes)
     }
 
     fn remove(&self, tier: Tier, hashes: &[EngineHash]) -> usize {
-        self.0.borrow_mut().remove(WorkerId(1), tier, hashes)
+        self.0.remove(WorkerId(1), tier, hashes)
     }
 
     fn clear(&self) {
-        self.0.borrow_mut().clear(WorkerId(1));
+        self.0.clear(WorkerId(1));
     }
 }
 
@@ -132,9 +131,9 @@ fn main() {
     let payloads: Vec<Vec<u8>> = (0..EVENTS).map(|_| payload(&mut random)).collect();
     report("decode", (0..ROUNDS).map(|_| round(&Nowhere, &payloads)).collect());
     let stores = (0..ROUNDS).map(|_| {
-        let mut index = PrefixIndex::new(0);
+        let index = PrefixIndex::new(0);
         index.add_worker(WorkerId(1), 0);
-        let lane = Lane(RefCell::new(index));
+        let lane = Lane(index);
         round(&lane, &payloads)
     });
     report("decode and store", stores.collect());

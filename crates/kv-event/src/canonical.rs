@@ -22,7 +22,9 @@ pub(crate) fn write(value: Value<'_>, out: &mut Vec<u8>) {
         Value::Negative(value) => write_negative(value, out),
         Value::Float(value) => {
             out.push(0xCB);
-            out.extend(value.to_be_bytes());
+            // All that are no number are one.
+            let bits = if value.is_nan() { f64::NAN } else { value };
+            out.extend(bits.to_be_bytes());
         }
         Value::Text(text) => {
             write_length(text.len(), Some((0xA0, 31)), [0xD9, 0xDA, 0xDB], out);

@@ -9,7 +9,9 @@
 //! | --- | --- |
 //! | `msgpack` | one value after another |
 //! | `canonical` | values that mean the same as equal bytes |
-//! | `event` | the fields of one event, as arrays or maps, of every engine |
+//! | `fields` | the fields of one event, as arrays or maps, of every engine |
+//! | `values` | hashes, token ids, text and numbers in them |
+//! | `event` | what the fields of one event mean |
 //! | `extra_keys` | adapter, salt, images and embeddings of each block |
 //! | `tier` | where a block lies, from the names of media |
 //! | `memory` | what earlier events of an engine process tell about later ones |
@@ -21,6 +23,7 @@
 mod canonical;
 mod event;
 mod extra_keys;
+mod fields;
 mod ingest;
 mod memory;
 mod msgpack;
@@ -28,6 +31,7 @@ mod msgpack;
 mod properties;
 mod report;
 mod tier;
+mod values;
 
 pub use ingest::{BlockSink, Ingest};
 pub use report::{Report, Undecodable};

@@ -1,37 +1,35 @@
 //! Any bytes are read or refused, and the two ways of passing over a value agree.
 
-use std::cell::RefCell;
-
 use prefix_index::{EngineHash, PrefixIndex, Store, StoreResult, Tier, WorkerId};
 use proptest::prelude::*;
 
 use crate::msgpack::{Cursor, Malformed, Value};
 use crate::{BlockSink, Ingest};
 
-struct Indexed(RefCell<PrefixIndex>);
+struct Indexed(PrefixIndex);
 
 impl BlockSink for Indexed {
     fn store(&self, tier: Tier, store: &Store<'_>) -> StoreResult {
-        self.0.borrow_mut().store(WorkerId(1), tier, store)
+        self.0.store(WorkerId(1), tier, store)
     }
 
     fn store_known(&self, tier: Tier, hashes: &[EngineHash]) -> usize {
-        self.0.borrow_mut().store_known(WorkerId(1), tier, hashes)
+        self.0.store_known(WorkerId(1), tier, hashes)
     }
 
     fn remove(&self, tier: Tier, hashes: &[EngineHash]) -> usize {
-        self.0.borrow_mut().remove(WorkerId(1), tier, hashes)
+        self.0.remove(WorkerId(1), tier, hashes)
     }
 
     fn clear(&self) {
-        self.0.borrow_mut().clear(WorkerId(1));
+        self.0.clear(WorkerId(1));
     }
 }
 
 fn index() -> Indexed {
-    let mut index = PrefixIndex::new(16);
+    let index = PrefixIndex::new(16);
     index.add_worker(WorkerId(1), 0);
-    Indexed(RefCell::new(index))
+    Indexed(index)
 }
 
 /// Two blocks of two tokens as a map, then their removal as an array.
@@ -50,7 +48,7 @@ fn a_batch_is_applied() {
         (2, 2, 0),
         "{report:?}"
     );
-    assert_eq!(sink.0.borrow().size(), 0);
+    assert_eq!(sink.0.size(), 0);
 }
 
 #[test]
@@ -58,7 +56,7 @@ fn a_batch_that_is_cut_off_changes_nothing() {
     for length in 0..BATCH.len() {
         let (sink, mut ingest) = (index(), Ingest::default());
         assert!(ingest.apply(&BATCH[..length], &sink).is_err());
-        assert_eq!(sink.0.borrow().size(), 0);
+        assert_eq!(sink.0.size(), 0);
     }
 }
 
@@ -79,7 +77,7 @@ fn walk(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
 fn apply_soundly(payload: &[u8]) -> Result<(), TestCaseError> {
     let sink = index();
     let _ = Ingest::default().apply(payload, &sink);
-    let verdict = sink.0.borrow().check_integrity();
+    let verdict = sink.0.check_integrity();
     prop_assert_eq!(verdict, Ok(()));
     Ok(())
 }

@@ -117,6 +117,13 @@ pub struct PrefixIndex {
     pub index: Arc<prefix_index::PrefixIndex>,
 }
 
+impl PrefixIndex {
+    /// The index itself, for what else works on it.
+    pub fn shared(&self) -> Arc<prefix_index::PrefixIndex> {
+        Arc::clone(&self.index)
+    }
+}
+
 #[pymethods]
 impl PrefixIndex {
     #[new]

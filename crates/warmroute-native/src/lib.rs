@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod index;
+mod kv_event;
 mod relay;
 
 /// Gives memory back when much of the index is removed, which the C library's allocator does by chance.
@@ -13,5 +14,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     index::register(module)?;
+    kv_event::register(module)?;
     relay::register(module)
 }

@@ -1,13 +1,12 @@
 """What engines say about their KV caches: read from the wire, applied to the prefix index, followed over ZeroMQ.
 
-frames   multipart message -> sequence number and payload        decode   payload -> events
-apply    events -> prefix index                                  sequence gaps, restarts, duplicates
+frames   multipart message -> sequence number and payload        sequence gaps, restarts, duplicates
+apply    payloads, or messages read elsewhere -> prefix index    messages what an engine says, whoever reads it
 replay   what a publisher has sent before                        inbox    the socket, read by the slice
 subscriber keeps one lane's view in step                         listening the threads that lanes are followed on
 """
 
-from warmroute.kv_event.apply import ApplyReport, BlockIndex, CacheGroups, apply_batch
-from warmroute.kv_event.decode import decode_batch
+from warmroute.kv_event.apply import ApplyReport, BlockIndex, EngineMemory, EventApplier, apply_batch
 from warmroute.kv_event.listener import EventSource, Listener, Position
 from warmroute.kv_event.listening import Listeners, Listening, open_listener
 from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event, EventBatch
@@ -22,9 +21,10 @@ __all__ = [
     "BlockIndex",
     "BlockRemoved",
     "BlockStored",
-    "CacheGroups",
     "Duplicate",
+    "EngineMemory",
     "Event",
+    "EventApplier",
     "EventBatch",
     "EventSource",
     "Gap",
@@ -41,6 +41,5 @@ __all__ = [
     "Unobserved",
     "Verdict",
     "apply_batch",
-    "decode_batch",
     "open_listener",
 ]

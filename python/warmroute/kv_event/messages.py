@@ -1,8 +1,17 @@
 """What an engine says about its KV cache, free of how each engine and version writes it on the wire."""
 
+from typing import Any
+
 import msgspec
 
 from warmroute.block import EngineHash, Tier
+
+_encode_key = msgspec.msgpack.Encoder().encode
+
+
+def block_key(extras: list[Any]) -> bytes | None:
+    """One stable key for the images and embeddings of a block: the msgpack array of its pairs and digests."""
+    return _encode_key(extras) if extras else None
 
 
 class BlockStored(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,6 +21,7 @@ class BlockStored(msgspec.Struct, frozen=True, kw_only=True):
     `token_ids` covers all the blocks, `block_size` tokens each; where an engine leaves out tokens (offload
     placeholders) or blocks (sparse stores) the counts do not agree and `is_indexable` is False.
     `block_keys` holds, per block, what besides the tokens decides its content (images, prompt embeddings).
+    `adapter_load` is the number that the engine gave a named adapter when it was loaded.
     """
 
     block_hashes: list[EngineHash]
@@ -20,6 +30,7 @@ class BlockStored(msgspec.Struct, frozen=True, kw_only=True):
     block_size: int = 0
     tier: Tier = Tier.DEVICE
     adapter: str | None = None
+    adapter_load: int | None = None
     salt: str | None = None
     block_keys: list[bytes | None] | None = None
     group: int | None = None

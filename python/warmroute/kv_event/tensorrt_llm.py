@@ -26,9 +26,8 @@ import msgspec
 from warmroute.block import EngineHash, Tier
 from warmroute.errors import UndecodableFrame
 from warmroute.kv_event.listener import Position
-from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event
+from warmroute.kv_event.messages import AllBlocksCleared, BlockRemoved, BlockStored, Event, block_key
 from warmroute.kv_event.sequence import Gap
-from warmroute.kv_event.vllm import block_key
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 # Cache levels: the primary pool on the GPU and the secondary one in host memory.
