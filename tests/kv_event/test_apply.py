@@ -1,5 +1,6 @@
 """What events mean for the index."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -243,6 +244,75 @@ def test_a_removal_from_a_group_left_out_spares_the_other_groups_block(index: Pr
     assert blocks_on(index, [1, 2]) == {1: 1}
     assert apply_batch(index, 1, batch(BlockRemoved(block_hashes=[1], group=0)), memory).removed == 1
     assert blocks_on(index, [1, 2]) == {}
+
+
+def test_a_placeholder_of_a_group_left_out_does_not_bring_it_back(index: PrefixIndex) -> None:
+    applier = EventApplier(index, 1)
+    applier.apply(encode([stored([1], [1, 2], group_idx=0, kv_cache_spec_kind="full_attention")], 1.0, 0))
+    applier.apply(encode([stored([1], [1, 2], group_idx=1, kv_cache_spec_kind="mamba")], 1.0, 0))
+    offloaded = {**stored([1], [1, 2], medium="CPU", group_idx=1), "token_ids": []}
+    assert applier.apply(encode([offloaded], 1.0, 0)) == ApplyReport(unindexed=1)
+    assert applier.apply(encode([removed([1], group_idx=1)], 1.0, 0)).removed == 0
+    assert blocks_on(index, [1, 2]) == {1: 1}
+
+
+def load(number: int | None, block_hash: int, tokens: list[int], name: str = "sql") -> bytes:
+    """A store of an adapter in one of its loadings."""
+    return encode([stored([block_hash], tokens, lora_id=number, lora_name=name)], 1.0, 0)
+
+
+def test_an_adapter_loaded_again_under_its_name_is_not_credited_with_what_the_earlier_one_computed(
+    index: PrefixIndex,
+) -> None:
+    applier = EventApplier(index, 1)
+    applier.apply(encode([stored([1], [1, 2])], 1.0, 0))
+    applier.apply(load(3, 2, [1, 2]))
+    applier.apply(load(4, 3, [1, 2], "chat"))
+    assert applier.apply(load(5, 4, [3, 4])) == ApplyReport(stored=1, reloaded=1)
+    assert blocks_on(index, [1, 2], Namespace("sql")) == {}
+    assert blocks_on(index, [3, 4], Namespace("sql")) == {1: 1}
+
+
+@pytest.mark.parametrize("numbers", [[3, 3], [3, 2, 3], [3, None, 3], [None, 3]])
+def test_another_front_ends_number_of_an_adapter_is_no_other_loading(
+    index: PrefixIndex, numbers: list[int | None]
+) -> None:
+    applier = EventApplier(index, 1)
+    reports = [applier.apply(load(number, place, [place, 9])) for place, number in enumerate(numbers)]
+    assert reports == [ApplyReport(stored=1)] * len(numbers)
+
+
+def test_a_new_engine_process_numbers_adapters_anew(index: PrefixIndex) -> None:
+    applier = EventApplier(index, 1)
+    applier.apply(load(1, 1, [1, 2]))
+    applier.reset()
+    assert applier.apply(load(2, 2, [3, 4])).reloaded == 0
+
+
+def test_lanes_are_applied_side_by_side() -> None:
+    index = PrefixIndex()
+    lanes = range(4)
+    for lane in lanes:
+        index.add_worker(lane, 0)
+    payloads = [encode([stored([n], [n, 0]), stored([n + 1000], [n, 1], n)], 1.0, 0) for n in range(500)]
+
+    def follow(lane: int) -> int:
+        applier = EventApplier(index, lane)
+        reports = applier.apply_many(payloads[:250]) + [applier.apply(payload) for payload in payloads[250:]]
+        return sum(report.stored for report in reports if isinstance(report, ApplyReport))
+
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        assert list(threads.map(follow, lanes)) == [1000] * len(lanes)
+    assert blocks_on(index, [7, 0, 7, 1]) == dict.fromkeys(lanes, 2)
+
+
+def test_payloads_are_bytes(index: PrefixIndex) -> None:
+    applier = EventApplier(index, 1)
+    for payload in ("text", bytearray(b"\x92\x01\x90"), None):
+        with pytest.raises(TypeError):
+            applier.apply(payload)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            applier.apply_many([payload])  # type: ignore[list-item]
 
 
 def test_a_forgotten_worker_is_not_brought_back(index: PrefixIndex) -> None:
