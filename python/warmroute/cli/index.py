@@ -38,7 +38,8 @@ examples:
                                                          give it to another router of the same workers
 
 The file is the one that 'warmroute serve --state-file' keeps by itself. Nothing in it is believed blindly: each lane is
-verified against its engine's events, and forgotten where the engine has been restarted since.
+verified against its engine's events, and forgotten where the engine has been restarted since. 'load' sends one lane
+after the other, each no larger than the router's --max-body-bytes.
 
 exit codes: 0 fine; 1 the index or the file is damaged, or nothing was taken; 2 wrong usage, or no router answers.
 """
