@@ -11,7 +11,7 @@ import pytest
 
 from kv_event.publisher import END, Publisher
 from kv_event.subscribed import WORKER, Diary, Subscribed, block, connected, holds, real_index, subscribed
-from kv_event.wire_format import cleared, removed
+from kv_event.wire_format import cleared, removed, stored
 from warmroute.errors import ConfigError
 from warmroute.kv_event import EventSource, Gap, Subscription
 from warmroute.kv_event.frames import SLICE_MESSAGES
@@ -76,6 +76,20 @@ async def test_without_replay_a_view_from_the_first_batch_on_is_complete() -> No
         await connected(s, replay=False)
         await publisher.publish(block(0))
         await s.applied(0)
+        assert s.subscription.state().complete
+
+
+async def test_a_view_cleared_for_an_adapter_loaded_again_is_partial() -> None:
+    publisher = Publisher()
+    async with publisher.serve(), subscribed(publisher) as s:
+        await connected(s)
+        await publisher.publish(block(0))
+        for number in (1, 2):
+            await publisher.publish(stored([number], [number, number], lora_name="sql", lora_id=number))
+        await s.applied(0, 1, 2)
+        assert not s.subscription.state().complete
+        await publisher.publish(cleared())
+        await s.applied(0, 1, 2, 3)
         assert s.subscription.state().complete
 
 

@@ -299,6 +299,9 @@ class Subscription:
     def _note_applied(self, seq: int, report: ApplyReport) -> None:
         if report.cleared and self._hole_before is not None and seq >= self._hole_before:
             self._hole_before = None
+        if report.reloaded:
+            # The engine still holds what the lane was cleared of, but for the adapter's earlier loading.
+            self._hole_before = seq + 1
         state = self._state
         state.batches += 1
         state.rejected += report.rejected
