@@ -89,7 +89,7 @@ impl Field {
 pub(crate) struct Fields<'a> {
     /// Where its lists start.
     pub start: (usize, usize),
-    pub seen: u32,
+    seen: u32,
     pub kind: Option<&'a [u8]>,
     pub event_type: Option<&'a [u8]>,
     pub hashes: Result<(), Reason>,

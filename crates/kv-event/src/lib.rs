@@ -34,4 +34,4 @@ mod tier;
 mod values;
 
 pub use ingest::{BlockSink, Ingest};
-pub use report::{Report, Undecodable};
+pub use report::{REJECTIONS_KEPT, Report, Undecodable};

@@ -7,7 +7,7 @@ use prefix_index::StoreResult;
 use crate::msgpack::Malformed;
 
 /// Reasons that a report carries; a broken publisher would give the same one for every event.
-const REJECTIONS_KEPT: usize = 4;
+pub const REJECTIONS_KEPT: usize = 4;
 
 /// Numbers of blocks, but for `cleared`, `reloaded` and `rejected`, which count events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kv_event::{BlockSink, Ingest, Report, Undecodable};
+use kv_event::{BlockSink, Ingest, REJECTIONS_KEPT, Report, Undecodable};
 use prefix_index::{EngineHash, Store, StoreResult, Tier, WorkerId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,9 +14,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ApplyReport>()?;
     module.add_class::<EventLane>()
 }
-
-/// Reasons that a report carries; a broken publisher would give the same one for every event.
-const REJECTIONS_KEPT: usize = 4;
 
 /// What a payload did.
 #[pyclass(eq, get_all, set_all, module = "warmroute._native")]
