@@ -55,7 +55,10 @@ impl Predictions {
 
     /// Those among a prompt's blocks, each with its place there.
     pub fn on<'a>(&'a self, prompt: &'a [BlockHash]) -> impl Iterator<Item = (usize, &'a Live)> + 'a {
-        let live = self.live.iter().map(|(block, live)| (live.depth as usize, block, live));
+        // Of an empty prompt there are none: a lane of very many predictions is not looked through for them.
+        let candidates = if prompt.is_empty() { 0 } else { self.live.len() };
+        let live = self.live.iter().take(candidates);
+        let live = live.map(|(block, live)| (live.depth as usize, block, live));
         live.filter(|(depth, block, _)| prompt.get(*depth) == Some(*block))
             .map(|(depth, _, live)| (depth, live))
     }
