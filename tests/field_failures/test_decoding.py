@@ -199,6 +199,16 @@ def test_an_adapter_known_by_its_number_only_is_credited_to_nobody(heard: Heard)
     assert heard.blocks(PROMPT, Namespace("1")) == {}
 
 
+def test_an_adapter_loaded_anew_under_its_name_starts_with_nothing(heard: Heard) -> None:
+    """llm-d-kv-cache#167, carried on: other weights under the same name make the old blocks worthless."""
+    heard.hear(1, stored([1, 2], tokens(1, 2), lora_id=1, lora_name="x"))
+    assert heard.blocks(PROMPT, Namespace("x")) == {1: 2}
+    heard.hear(1, stored([11], tokens(1), lora_id=2, lora_name="x"))
+    assert heard.blocks(PROMPT, Namespace("x")) == {1: 1}
+    heard.hear(1, stored([12], tokens(2), parent=11, lora_id=2, lora_name="x"))
+    assert heard.blocks(PROMPT, Namespace("x")) == {1: 2}
+
+
 @pytest.mark.parametrize("live_with_topic", [True, False], ids=["live-topic", "live-bare"])
 @pytest.mark.parametrize("replies_with_topic", [True, False], ids=["replay-topic", "replay-bare"])
 async def test_messages_with_and_without_a_topic_are_read_live_and_replayed(

@@ -216,6 +216,23 @@ async def test_a_clear_empties_the_worker_that_said_it_and_no_other() -> None:
         await ears.until(lambda: heard.blocks(PROMPT) == {1: 1, 2: 3}, "what is stored after it")
 
 
+async def test_one_rank_that_clears_or_restarts_leaves_the_other_ranks_blocks() -> None:
+    """llm-d-router#2853, for one worker of several ranks: each has its own cache and its own sequence."""
+    ranks = [Publisher(), Publisher()]
+    engine = Engine(ranks)
+    async with ranks[0].serve(), ranks[1].serve(), engine.serve() as url, routing(engine) as gateway:
+        await soon(lambda: all_connected(gateway, 2), "both ranks are heard")
+        await publish_chain(ranks[0], 1, 2, 3)
+        await publish_chain(ranks[1], 1, 2)
+        await soon(lambda: gateway.router.index.size() == 3 and warm_blocks(gateway, PROMPT) == {url: 3}, "both")
+        await soon(lambda: sum(map(gateway.router.index.blocks, gateway.router.index.workers())) == 5, "both ranks")
+        await ranks[0].publish(cleared())
+        await soon(lambda: warm_blocks(gateway, PROMPT) == {url: 2}, "the other rank's blocks only")
+        ranks[1].next_seq, ranks[1].buffer = 0, []
+        await ranks[1].publish(stored([1], tokens(1)))
+        await soon(lambda: warm_blocks(gateway, PROMPT) == {url: 1}, "the restarted rank's blocks only")
+
+
 # --- membership ---
 
 
@@ -291,6 +308,19 @@ async def test_a_worker_without_events_is_told_once_and_tracked_by_what_it_is_se
         await asyncio.sleep(1.2)
         assert warm_blocks(gateway, PROMPT) == {url: 5}, "kept, for no event will confirm it"
         assert caplog.text.count(f"{url} publishes no KV events") == 1
+
+
+async def test_a_worker_without_events_is_seen_in_the_metrics() -> None:
+    """dynamo PR#11194: beside one that publishes, the silent one must stand out."""
+    publisher = Publisher()
+    loud, silent = Engine([publisher]), Engine()
+    async with publisher.serve(), loud.serve(), silent.serve(), routing(loud, silent) as gateway:
+        await soon(lambda: all_ready(gateway) and all_connected(gateway, 1), "both are known")
+        lines = [line for line in (await metrics_page(gateway)).splitlines() if "kv_events_complete{" in line]
+        assert {url: line.endswith(" 1.0") for line in lines for url in (loud.url, silent.url) if url in line} == {
+            loud.url: True,
+            silent.url: False,
+        }
 
 
 def all_ready(gateway: Gateway) -> bool:

@@ -38,15 +38,14 @@ def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
 
 
 def event_counts(members: Iterable[Member]) -> Iterator[EventCounts]:
-    """One line for each worker that publishes events, its ranks added up."""
+    """One line for each worker, its ranks added up; one that publishes no events is neither connected nor complete."""
     for member in members:
         states = [stream.listening.state() for stream in member.streams]
-        if not states:
-            continue
+        all_heard = bool(states) and not any(map(EventStream.is_silent, member.streams))
         yield EventCounts(
             worker=member.worker.id,
-            connected=all(state.connected for state in states),
-            complete=all(state.complete for state in states) and not any(map(EventStream.is_silent, member.streams)),
+            connected=bool(states) and all(state.connected for state in states),
+            complete=all_heard and all(state.complete for state in states),
             batches=sum(state.batches for state in states),
             gaps=sum(state.gaps for state in states),
             replays=sum(state.replays for state in states),
