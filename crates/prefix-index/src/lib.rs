@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `hash` | a prompt's blocks and their names |
 //! | `engine_hash` | an engine's names for them |
-//! | `shard`, `blocks` | block -> lanes that hold it |
+//! | `slab`, `shard`, `blocks` | block -> lanes that hold it |
 //! | `lane` | one worker's cache: the announced side, the held side, limits |
 //! | `names`, `orphans` | engine hashes announced, with their copies; those whose parent is unknown |
 //! | `predictions` | blocks a lane is assumed to hold, by age and deadline |
@@ -46,6 +46,7 @@ mod predictions;
 mod properties;
 mod report;
 mod shard;
+mod slab;
 mod slack;
 mod tier;
 mod walk;

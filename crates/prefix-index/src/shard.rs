@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use crate::blocks::SHARD_LIMIT;
 use crate::hash::BlockHash;
 use crate::lane::LaneNumber;
+use crate::slab::Slab;
 use crate::tier::Names;
 
 /// A block and its place in the chain. Of the first block of a prompt (depth 0) the parent says nothing.
@@ -76,8 +77,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     table: HashTable<u32>,
-    entries: Vec<Entry>,
-    free: Vec<u32>,
+    entries: Slab<Entry>,
     lists: Vec<Vec<Holder>>,
     free_lists: Vec<u32>,
 }
@@ -88,14 +88,14 @@ impl Shard {
     }
 
     pub fn find(&self, hash: BlockHash) -> Option<u32> {
-        let same = |slot: &u32| self.entries[*slot as usize].hash == hash;
+        let same = |slot: &u32| self.entries.get(*slot).hash == hash;
         self.table.find(hash.0, same).copied()
     }
 
     pub fn link(&self, slot: u32) -> Link {
         let Entry {
             hash, parent, depth, ..
-        } = self.entries[slot as usize];
+        } = *self.entries.get(slot);
         Link { hash, parent, depth }
     }
 
@@ -116,31 +116,15 @@ impl Shard {
                 names: Names::default(),
             },
         };
-        let slot = self.place(entry)?;
+        let slot = self.entries.insert(entry, SHARD_LIMIT)?;
         let entries = &self.entries;
         self.table
-            .insert_unique(link.hash.0, slot, |slot| entries[*slot as usize].hash.0);
-        Some(slot)
-    }
-
-    fn place(&mut self, entry: Entry) -> Option<u32> {
-        if let Some(slot) = self.free.pop() {
-            self.entries[slot as usize] = entry;
-            return Some(slot);
-        }
-        let slot = u32::try_from(self.entries.len())
-            .ok()
-            .filter(|_| self.entries.len() < SHARD_LIMIT)?;
-        // A little at a time: doubling would leave half of the largest part of the index unused.
-        if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(self.entries.len() / 8 + 8);
-        }
-        self.entries.push(entry);
+            .insert_unique(link.hash.0, slot, |slot| entries.get(*slot).hash.0);
         Some(slot)
     }
 
     pub fn holders(&self, slot: u32) -> &[Holder] {
-        let first = &self.entries[slot as usize].first;
+        let first = &self.entries.get(slot).first;
         match first.lane {
             VACANT => &[],
             SEVERAL => &self.lists[first.children as usize],
@@ -154,7 +138,7 @@ impl Shard {
     }
 
     pub fn holder_mut(&mut self, slot: u32, lane: LaneNumber) -> Option<&mut Holder> {
-        let first = &mut self.entries[slot as usize].first;
+        let first = &mut self.entries.get_mut(slot).first;
         match first.lane {
             SEVERAL => {
                 let holders = &mut self.lists[first.children as usize];
@@ -166,9 +150,9 @@ impl Shard {
 
     /// Adds a holder whose lane does not hold the block yet.
     pub fn add(&mut self, slot: u32, holder: Holder) {
-        let first = self.entries[slot as usize].first;
+        let first = self.entries.get(slot).first;
         match first.lane {
-            VACANT => self.entries[slot as usize].first = holder,
+            VACANT => self.entries.get_mut(slot).first = holder,
             SEVERAL => {
                 let holders = &mut self.lists[first.children as usize];
                 let place = position(holders, holder.lane).unwrap_or_else(|place| place);
@@ -178,7 +162,7 @@ impl Shard {
                 let mut holders = vec![first, holder];
                 holders.sort_unstable_by_key(|holder| holder.lane);
                 let list = self.place_list(holders);
-                let several = &mut self.entries[slot as usize].first;
+                let several = &mut self.entries.get_mut(slot).first;
                 several.lane = SEVERAL;
                 several.children = list;
             }
@@ -197,7 +181,7 @@ impl Shard {
 
     /// Takes a holder out; the block goes with the last one.
     pub fn take(&mut self, slot: u32, lane: LaneNumber) -> Option<Holder> {
-        let first = self.entries[slot as usize].first;
+        let first = self.entries.get(slot).first;
         if first.lane == SEVERAL {
             return self.take_of_several(slot, first.children, lane);
         }
@@ -214,7 +198,7 @@ impl Shard {
         if let [last] = holders[..] {
             self.lists[list as usize] = Vec::new();
             self.free_lists.push(list);
-            self.entries[slot as usize].first = last;
+            self.entries.get_mut(slot).first = last;
         } else if holders.capacity() > 4 * holders.len() {
             holders.shrink_to(2 * holders.len());
         }
@@ -222,25 +206,25 @@ impl Shard {
     }
 
     fn release(&mut self, slot: u32) {
-        let entry = &mut self.entries[slot as usize];
+        let entry = self.entries.get_mut(slot);
         entry.first.lane = VACANT;
         let hash = entry.hash;
         if let Ok(known) = self.table.find_entry(hash.0, |other| *other == slot) {
             known.remove();
         }
-        self.free.push(slot);
+        self.entries.release(slot);
         self.release_slack();
     }
 
     /// Gives memory back once the shard is empty, and the table's once it is mostly so; entries cannot move.
     fn release_slack(&mut self) {
         const SMALL: usize = 64;
-        if self.table.is_empty() && self.entries.capacity() > SMALL {
+        if self.table.is_empty() && self.entries.len() > SMALL {
             *self = Self::default();
         } else if self.table.capacity() > SMALL && self.table.len() < self.table.capacity() / 8 {
             let entries = &self.entries;
             let room = 2 * self.table.len();
-            self.table.shrink_to(room, |slot| entries[*slot as usize].hash.0);
+            self.table.shrink_to(room, |slot| entries.get(*slot).hash.0);
         }
     }
 
@@ -253,7 +237,7 @@ impl Shard {
     pub fn check(&self) -> Result<(), String> {
         let vacant = self.entries.iter().filter(|entry| entry.first.lane == VACANT).count();
         let several = self.entries.iter().filter(|entry| entry.first.lane == SEVERAL).count();
-        if vacant != self.free.len() || self.entries.len() != self.table.len() + vacant {
+        if vacant != self.entries.free() || self.entries.len() != self.table.len() + vacant {
             return Err(format!(
                 "{} entries, {} free, {} in the table",
                 self.entries.len(),
@@ -281,8 +265,8 @@ impl Shard {
             .sum();
         // hashbrown keeps a control byte beside each bucket, and buckets for 8 / 7 of its capacity.
         self.table.capacity() * 8 / 7 * (size_of::<u32>() + 1)
-            + self.entries.capacity() * size_of::<Entry>()
-            + (self.free.capacity() + self.free_lists.capacity()) * size_of::<u32>()
+            + self.entries.memory()
+            + self.free_lists.capacity() * size_of::<u32>()
             + self.lists.capacity() * size_of::<Vec<Holder>>()
             + lists
     }
