@@ -124,7 +124,7 @@ def test_stats_of_an_empty_router_and_of_a_state_file_that_fails(capsys: pytest.
 
 
 def test_check_tells_what_is_wrong_and_exits_with_it(capsys: pytest.CaptureFixture[str]) -> None:
-    broken = {"lanes": 2, "blocks": 5, "problems": ["lane [3] holds what nobody stored"]}
+    broken = {"lanes": 2, "blocks": 5, "problems": ["lane [3] holds what nobody stored"], "undecided": None}
     with answering({"POST /warmroute/index/check": (200, json.dumps(broken).encode())}) as (url, _):
         assert main(["index", "check", "--url", url]) == 1
         assert "lane [3] holds what nobody stored" in capsys.readouterr().out
@@ -134,6 +134,10 @@ def test_check_tells_what_is_wrong_and_exits_with_it(capsys: pytest.CaptureFixtu
     with answering({"POST /warmroute/index/check": (200, json.dumps(sound).encode())}) as (url, _):
         assert main(["index", "check", "--url", url]) == 0
         assert capsys.readouterr().out == "sound: 5 blocks in 2 lanes\n"
+    busy = sound | {"undecided": "ask again"}
+    with answering({"POST /warmroute/index/check": (200, json.dumps(busy).encode())}) as (url, _):
+        assert main(["index", "check", "--url", url]) == 2
+        assert capsys.readouterr().out == "undecided: 5 blocks in 2 lanes\n  ask again\n"
 
 
 def test_a_dump_becomes_a_file_for_its_owner(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ async def fleet_of_one(
         finally:
             await fleet.close()
             await listeners.close()
+            router.index.check_integrity()
 
 
 def source_of(publisher: Publisher, rank: int | None = None) -> EventSource:

@@ -41,7 +41,8 @@ The file is the one that 'warmroute serve --state-file' keeps by itself. Nothing
 verified against its engine's events, and forgotten where the engine has been restarted since. 'load' sends one lane
 after the other, each no larger than the router's --max-body-bytes.
 
-exit codes: 0 fine; 1 the index or the file is damaged, or nothing was taken; 2 wrong usage, or no router answers.
+exit codes: 0 fine; 1 the index or the file is damaged, or nothing was taken; 2 wrong usage, no router
+answers, or the index changes too fast to be examined.
 """
 
 _SUMMARIES = {
@@ -146,6 +147,8 @@ def _check(arguments: argparse.Namespace) -> int:
     else:
         report = _told(router_page.post(arguments.url, _PAGE + "/check"), CheckReport, arguments.url)
     _write(arguments, report, index_table.print_check)
+    if report.undecided is not None:
+        return 2
     return 1 if report.problems else 0
 
 

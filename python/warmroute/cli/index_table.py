@@ -35,7 +35,10 @@ def print_check(report: CheckReport) -> None:
     """The verdict, then what is wrong."""
     output = _console()
     verdict = "sound" if not report.problems else f"{len(report.problems)} problems"
+    verdict = verdict if report.undecided is None else "undecided"
     output.print(f"{verdict}: {report.blocks:,} blocks in {report.lanes} lanes")
+    if report.undecided is not None:
+        output.print(f"  {report.undecided}")
     for problem in report.problems:
         output.print(f"  {problem}")
 

@@ -17,13 +17,12 @@ from warmroute._native import __version__
 from warmroute.gateway.answers import Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.index_report import (
-    CheckReport,
     IndexReport,
     LaneReport,
     LoadedLane,
     LoadReport,
     blocks_in,
-    integrity_problems,
+    check_of_live,
 )
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.state_file import LaneState, SavedState, UnusableState, decode, encode
@@ -32,6 +31,8 @@ from warmroute.router import Router
 from warmroute.worker import WorkerId
 
 OwnPage = Callable[[Arrival], Awaitable[Answer]]
+# Between two examinations of the index; enough for a change that was under way to be over.
+_PAUSE_S = 0.2
 _FILE_TYPE = (
     ("content-type", "application/octet-stream"),
     ("content-disposition", 'attachment; filename="warmroute.index"'),
@@ -109,6 +110,5 @@ class IndexPages:
         return f"the worker publishes no KV events at {lane.endpoint}, as far as the router knows"
 
     async def _check(self, arrival: Arrival) -> Answer:
-        index = self.router.index
-        problems = await asyncio.to_thread(integrity_problems, index)
-        return json_answer(msgspec.to_builtins(CheckReport(len(index.workers()), index.size(), problems)))
+        report = await asyncio.to_thread(check_of_live, self.router.index, lambda: time.sleep(_PAUSE_S))
+        return json_answer(msgspec.to_builtins(report))

@@ -1,11 +1,13 @@
 """What `warmroute index` tells of an index: of a running router's, as its pages send it, or of one in a state file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from warmroute.gateway.state_file import LaneState, SavedState, UnusableState
 from warmroute.prefix_index import PrefixIndex
+
+_EXAMINATIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,12 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The result of a check: sound where `problems` is empty."""
+    """The result of a check: sound where `problems` is empty and nothing is `undecided`, which says what to do."""
 
     lanes: int
     blocks: int
     problems: tuple[str, ...]
+    undecided: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +110,33 @@ def _problems(index: PrefixIndex, state: SavedState) -> Iterator[str]:
             _restore(index, number, lane)
         except UnusableState as error:
             yield str(error)
-    yield from integrity_problems(index)
+    fault = _fault(index)
+    if fault is not None:
+        yield fault
 
 
-def integrity_problems(index: PrefixIndex) -> tuple[str, ...]:
-    """What the index finds wrong with itself, as at most one line."""
+def check_of_live(index: PrefixIndex, pause: Callable[[], None]) -> CheckReport:
+    """Has an index examine itself while events come in; `pause` lets some time pass. For a thread of its own.
+
+    What changes during an examination may be blamed, each time another block; what is really wrong stays so.
+    """
+    faults: list[str] = []
+    while len(faults) < _EXAMINATIONS and (fault := _fault(index)) is not None:
+        faults.append(fault)
+        pause()
+    lasting = set(faults) if len(faults) == _EXAMINATIONS else set()
+    undecided = None
+    if len(lasting) > 1:
+        undecided = f"events change the index faster than it can be examined; ask again when it is quieter ({fault})"
+    return CheckReport(len(index.workers()), index.size(), () if undecided else tuple(lasting), undecided)
+
+
+def _fault(index: PrefixIndex) -> str | None:
     try:
         index.check_integrity()
     except AssertionError as error:
-        return (f"the index contradicts itself: {error}",)
-    return ()
+        return f"the index contradicts itself: {error}"
+    return None
 
 
 def blocks_in(lane: LaneState) -> int:
