@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmroute.gateway.state_file import (
@@ -63,6 +63,7 @@ def with_head(head: bytes, blobs: bytes = b"") -> bytes:
     return signed(MAGIC + VERSION.to_bytes(4, "little") + len(head).to_bytes(4, "little") + head + blobs)
 
 
+@settings(deadline=None)
 @given(states)
 def test_what_is_written_is_read(state: SavedState) -> None:
     assert decode(b"".join(encode(state))) == state
@@ -142,6 +143,7 @@ def test_fields_of_a_later_router_are_passed_over() -> None:
     assert decode(with_head(msgspec.msgpack.encode(head))) == SavedState(1.0, "9.9", ())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
     for attempt in (data, MAGIC + data, with_head(data)):
