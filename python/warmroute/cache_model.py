@@ -12,8 +12,9 @@ then on they have their real hashes. An answer is found again by the last full b
 it. Where engines report cached tokens, answers that are not taken up again (reasoning that the chat template drops, for
 instance) are no longer counted on.
 
-A sequence of requests is followed exactly. Of requests at the same time the engine holds the blocks until their end,
-which an LRU by dispatch only comes close to.
+A sequence of requests is followed exactly, but for the second copy that an engine makes of the last block when it
+computes a whole prompt again. Of requests at the same time the engine holds the blocks until their end, which an LRU by
+dispatch only comes close to.
 """
 
 import dataclasses

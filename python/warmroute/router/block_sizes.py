@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from warmroute.prefix_index import PrefixIndex
 from warmroute.worker import Lane, LaneKey, Worker
@@ -76,10 +76,9 @@ class BlockSizes:
             )
 
 
-def most_used(sizes: Iterable[tuple[int, ...]]) -> list[int]:
+def most_used(sizes: Collection[tuple[int, ...]]) -> list[int]:
     """The sizes in which to hash a prompt for lanes of these sizes: at most `MOST_BLOCK_SIZES`, the most used."""
-    lanes = list(sizes)
-    distinct = set().union(*lanes)
+    distinct = set().union(*set(sizes))
     if len(distinct) <= MOST_BLOCK_SIZES:
         return sorted(distinct)
-    return [size for size, _ in Counter(size for lane in lanes for size in lane).most_common(MOST_BLOCK_SIZES)]
+    return [size for size, _ in Counter(size for lane in sizes for size in lane).most_common(MOST_BLOCK_SIZES)]

@@ -50,7 +50,7 @@ class Lookup:
         self._models = models
         self._now = now
         self._sizes = {lane.key: sizes.of(worker, lane) for worker in workers for lane in worker.lanes}
-        self.hashes = _hashes(request, workers, most_used(set(self._sizes.values())))
+        self.hashes = _hashes(request, workers, most_used(self._sizes.values()))
         self._overlaps = {size: index.match(found, now) for size, found in self.hashes.items()}
 
     def best_lane(self, worker: Worker, rng: random.Random) -> Holding:
@@ -93,7 +93,7 @@ class Lookup:
     def _follow_tail(self, holding: Holding, model: CacheModel) -> None:
         """Adds the answer that the prompt takes up, where the engine keeps answers and this one is still there."""
         hashes, token_ids = self.hashes.get(holding.own_size), self._request.token_ids
-        if hashes is None or token_ids is None:
+        if hashes is None or token_ids is None or holding.block_size != holding.own_size:
             return
         tail = model.tail_of(hashes, holding.own_blocks, token_ids, holding.own_size, self._now)
         holding.tail = tail
