@@ -89,7 +89,7 @@ impl PrefixIndex {
         for tier in Tier::ALL {
             if lane.limits.tier(tier) != limits[tier as usize] {
                 lane.limits.set_tier(tier, limits[tier as usize]);
-                self.with_intake(worker, |mut intake| intake.keep_order(tier));
+                self.with_intake(worker, |mut intake| intake.evict(tier));
             }
         }
     }

@@ -269,10 +269,24 @@ impl Intake<'_> {
     }
 
     fn enter(&mut self, tier: Tier, hash: EngineHash) {
-        if self.limits.tier(tier).is_some() {
+        if self.announced.order.is_kept(tier) {
             let names = &self.announced.names;
             let is_live = |hash| names.get(hash).is_some_and(|known| known.is_in(tier));
             self.announced.order.enter(tier, hash, names.len(), is_live);
+        }
+    }
+
+    /// Begins to keep the order of a tier that is more than half full, and ends it well below.
+    fn keep_order(&mut self, tier: Tier, limit: usize) {
+        let blocks = self.holding.held.by_tier[tier as usize];
+        let order = &mut self.announced.order;
+        if order.is_kept(tier) {
+            if blocks < limit / 4 {
+                order.end(tier);
+            }
+        } else if blocks > limit / 2 {
+            let known = self.announced.names.iter().filter(|known| known.is_in(tier));
+            order.begin(tier, known.map(|known| known.hash()).collect());
         }
     }
 
@@ -282,8 +296,9 @@ impl Intake<'_> {
     /// whole round without a leaf (they are all in other tiers) the oldest goes anyway.
     pub fn evict(&mut self, tier: Tier) {
         let Some(limit) = self.limits.tier(tier) else {
-            return;
+            return self.announced.order.end(tier);
         };
+        self.keep_order(tier, limit);
         let mut passed_over = 0;
         while self.holding.held.by_tier[tier as usize] > limit {
             let Some(hash) = self.announced.order.next(tier) else {
@@ -302,20 +317,5 @@ impl Intake<'_> {
             self.counts.capped.add(1);
             while self.take_copy(hash, tier) && self.announced.names.contains(hash) {}
         }
-    }
-
-    /// Begins or ends to keep the order in which hashes entered a tier.
-    pub fn keep_order(&mut self, tier: Tier) {
-        self.announced.order.clear(tier);
-        let names = &self.announced.names;
-        let held: Vec<EngineHash> = names
-            .iter()
-            .filter(|known| known.is_in(tier))
-            .map(|known| known.hash())
-            .collect();
-        for hash in held {
-            self.enter(tier, hash);
-        }
-        self.evict(tier);
     }
 }
