@@ -75,6 +75,7 @@ test-slow: build ## drive the index and its naive twin with very many random seq
 fuzz: build ## fuzz the index and the decoders of outside bytes, each target for FUZZ_SECONDS (60)
 	scripts/install_cargo_fuzz.sh
 	$(BIN)/pip install --quiet --require-hashes -r requirements/fuzz.lock
+	$(BIN)/python fuzz/kv_event_decode.py --write-corpus target/fuzz/kv-event/corpus-payload
 	for crate in crates/*/fuzz; do scripts/run_cargo_fuzz.sh $$(dirname $$crate) $${FUZZ_SECONDS:-60}; done
 	$(BIN)/python fuzz/kv_event_decode.py -max_total_time=$${FUZZ_SECONDS:-60}
 

@@ -35,6 +35,13 @@ def golden_payloads() -> list[bytes]:
     return payloads
 
 
+def write_corpus(folder: Path) -> None:
+    """The golden payloads as files, from which a fuzzer begins."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, payload in enumerate(golden_payloads()):
+        (folder / f"golden-{number}").write_bytes(payload)
+
+
 def check(payload: bytes) -> None:
     """Raises whatever must not happen."""
     agreement.check([payload])
@@ -82,8 +89,7 @@ def run_atheris(seconds: int, seed: int) -> None:
     """
     atheris = importlib.import_module("atheris")
     corpus = Path(tempfile.mkdtemp(prefix="kv-event-corpus-"))
-    for number, payload in enumerate(golden_payloads()):
-        (corpus / str(number)).write_bytes(payload)
+    write_corpus(corpus)
     atheris.instrument_all()
     atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", f"-seed={seed}", "-max_len=4096", str(corpus)], check)
     atheris.Fuzz()
@@ -93,8 +99,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", "-max_total_time", type=int, default=60, help="how long to look (60)")
     parser.add_argument("--seed", type=int, default=0, help="of the random generator (0)")
+    parser.add_argument(
+        "--write-corpus", type=Path, metavar="FOLDER", help="only write the golden frames there, and end"
+    )
     parser.add_argument("crashes", nargs="*", type=Path, help="inputs to run once")
     arguments = parser.parse_args(argv)
+    if arguments.write_corpus is not None:
+        write_corpus(arguments.write_corpus)
+        return 0
     for path in arguments.crashes:
         check(path.read_bytes())
     if arguments.crashes:

@@ -73,7 +73,7 @@ class Engine:
 @asynccontextmanager
 async def routing(*engines: Engine) -> AsyncIterator[Gateway]:
     """A router in front of these engines, on free ports, looking at each of them often."""
-    config = ServeConfig(port=0, probe_interval_s=0.05, grace_s=0.1, seed=1)
+    config = ServeConfig(port=0, probe_interval_s=0.05, grace_s=0.1, seed=1, state_file="")
     async with running_gateway(config, RelayOptions(), tuple(WorkerSpec(engine.url) for engine in engines)) as gateway:
         yield gateway
 

@@ -107,6 +107,17 @@ class Twins(RuleBasedStateMachine):
         self.index.predict(worker, hashes, expires_at)
         self.naive.predict(worker, prefixes, expires_at)
 
+    @rule(worker=WORKERS, prompt=prompts(), keep=st.integers(0, 5))
+    def truncate(self, worker: int, prompt: tuple[BlockHashes, list[Prefix]], keep: int) -> None:
+        hashes, prefixes = prompt
+        assert self.index.truncate(worker, hashes, keep) == self.naive.truncate(worker, prefixes, keep)
+
+    @rule(worker=WORKERS, saved=WORKERS)
+    def restore(self, worker: int, saved: int) -> None:
+        if {worker, saved} <= self.naive.known.keys():
+            self.index.restore(worker, self.index.dump(saved))
+            self.naive.restore_from(worker, saved)
+
     @rule(now=TIMES)
     def expire(self, now: float) -> None:
         self.index.expire(now)
