@@ -219,3 +219,12 @@ def test_any_interleaving_keeps_the_index_whole_and_within_the_capacity(
             blind.router.settle(decision, ended)
         blind.router.index.check_integrity()
         assert blind.router.index.blocks(blind.worker.lanes[0].key) <= _CAPACITY
+
+
+def test_answers_are_remembered_for_so_many_prompts_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmroute.cache_model._MOST_ENDS", 2)
+    blind, talk = Blind(lambda _prompt, _answer: 0, capacity=1_000, reports=False), Talk(4)
+    for conversation in range(3):
+        blind.ask(*talk.turn(conversation, 5, 12, 4_000))
+    predicted = [blind.ask(*talk.turn(conversation, 3, 1, 4_000))[0] for conversation in range(3)]
+    assert predicted == [8, 20, 20], "of the first only the prompt is found again"

@@ -211,7 +211,7 @@ def _warn_of_block_size(worker: Worker, told: WorkerFacts) -> None:
     given = worker.spec.block_size
     if given is not None and told.block_size not in (None, given, worker.facts.block_size):
         _log.warning(
-            "worker %s is configured with blocks of %d tokens and says %d: where it is right, nothing will match",
+            "worker %s is configured with blocks of %d tokens and says %d: it is looked up in what its KV events have",
             worker.id,
             given,
             told.block_size,
