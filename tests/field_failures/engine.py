@@ -3,7 +3,7 @@
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +15,11 @@ from kv_event.publisher import Publisher
 from warmroute.gateway.options import ServeConfig
 from warmroute.gateway.relay import RelayOptions
 from warmroute.gateway.serve import Gateway, running_gateway
-from warmroute.router import Refusal, RouteRequest
+from warmroute.router import Refusal, RouteRequest, WorkerCost
 from warmroute.worker import WorkerSpec
 
 MODEL = "m"
-_METRICS = f'vllm:cache_config_info{{block_size="{BLOCK_SIZE}",num_gpu_blocks="1000"}} 1\nvllm:num_requests_running 0\n'
+_METRICS = 'vllm:cache_config_info{{block_size="{}",num_gpu_blocks="1000"}} 1\nvllm:num_requests_running 0\n'
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Engine:
 
     publishers: Sequence[Publisher] = ()
     healthy: bool = True
+    block_size: int = BLOCK_SIZE
     usage: Any = None
     url: str = ""
     prompts: list[Any] = field(default_factory=list)
@@ -45,7 +46,7 @@ class Engine:
             case "/v1/models":
                 return web.json_response({"data": [{"id": MODEL, "max_model_len": 4096}]})
             case "/metrics":
-                return web.Response(text=_METRICS)
+                return web.Response(text=_METRICS.format(self.block_size))
             case "/kv_event_sources" if self.publishers:
                 return web.json_response(self._sources())
             case "/v1/completions":
@@ -80,11 +81,21 @@ async def routing(*engines: Engine) -> AsyncIterator[Gateway]:
 
 def warm_blocks(gateway: Gateway, token_ids: Sequence[int]) -> dict[str, int]:
     """The leading blocks of a prompt on each worker that has any, as a decision would take them."""
+    return _best(gateway, token_ids, lambda line: line.overlap.blocks)
+
+
+def warm_tokens(gateway: Gateway, token_ids: Sequence[int]) -> dict[str, int]:
+    """As `warm_blocks`, in tokens."""
+    return _best(gateway, token_ids, lambda line: line.cached_tokens)
+
+
+def _best(gateway: Gateway, token_ids: Sequence[int], figure: Callable[[WorkerCost], int]) -> dict[str, int]:
+    """Of each worker the figure of its best lane, where there is any."""
     request = RouteRequest("asked", MODEL, token_ids, len(token_ids))
     verdict = gateway.router.explain(request, time.monotonic(), random.Random(1))
     if isinstance(verdict, Refusal):
         return {}
-    counts: dict[str, int] = {}
+    figures: dict[str, int] = {}
     for line in verdict.considered:
-        counts[line.worker] = max(counts.get(line.worker, 0), line.overlap.blocks)
-    return {worker: blocks for worker, blocks in counts.items() if blocks}
+        figures[line.worker] = max(figures.get(line.worker, 0), figure(line))
+    return {worker: best for worker, best in figures.items() if best}

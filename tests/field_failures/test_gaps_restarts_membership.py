@@ -6,8 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
 import pytest
+import zmq.asyncio
 
-from field_failures.engine import MODEL, Engine, routing, warm_blocks
+from field_failures.engine import MODEL, Engine, routing, warm_blocks, warm_tokens
 from field_failures.heard import Heard, tokens
 from field_failures.listening import Ears, listening
 from kv_event.publisher import Publisher
@@ -133,6 +134,28 @@ async def test_a_replay_that_never_ends_costs_a_deadline_and_nothing_more() -> N
             assert heard.index.blocks(1) >= 2
 
 
+class Endless(Publisher):
+    """Answers a replay with its whole history over and over, for as long as anybody reads."""
+
+    async def _answer(self, router: zmq.asyncio.Socket, client: bytes, start: int) -> None:
+        while True:
+            for seq, payload in self.buffer:
+                await router.send_multipart([client, b"", self.topic, seq.to_bytes(8), payload])
+            await asyncio.sleep(0.002)
+
+
+async def test_a_replay_that_goes_on_for_ever_is_cut_off_and_counts_each_batch_once() -> None:
+    """vllm-project/vllm, `kv_events.py`: whatever a publisher does with its replay, the live stream must go on."""
+    publisher = Endless()
+    async with publisher.serve():
+        await publish_chain(publisher, 1, 2)
+        heard = Heard().add(1)
+        async with listening(heard, {1: publisher}, deadline_s=0.5) as ears:
+            await ears.until(lambda: heard.blocks(PROMPT) == {1: 2}, "what the replay brought")
+            await publisher.publish(removed([2]))
+            await ears.until(lambda: heard.blocks(PROMPT) == {1: 1}, "the live stream, and one copy to remove")
+
+
 async def test_a_publisher_that_answers_no_replay_holds_up_its_own_stream_once() -> None:
     """vllm-project/vllm: a replay is served by the publisher's thread, which may be stuck; others must not wait."""
     heard = Heard().add(1, 2)
@@ -231,6 +254,26 @@ async def test_one_rank_that_clears_or_restarts_leaves_the_other_ranks_blocks() 
         ranks[1].next_seq, ranks[1].buffer = 0, []
         await ranks[1].publish(stored([1], tokens(1)))
         await soon(lambda: warm_blocks(gateway, PROMPT) == {url: 1}, "the restarted rank's blocks only")
+
+
+async def test_a_block_size_other_than_the_one_told_is_used_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """vllm-project/vllm PR#26296, PR#50118: context parallelism multiplies it, and every lookup was a silent 0."""
+    usual, other = Publisher(), Publisher()
+    engines = Engine([usual]), Engine([other], block_size=2)
+    prompt = list(range(64))
+    async with usual.serve(), other.serve(), engines[0].serve(), engines[1].serve(), routing(*engines) as gateway:
+        await soon(lambda: all_connected(gateway, 2), "both are heard")
+        await usual.publish(stored(list(range(32)), prompt))
+        await other.publish(stored(list(range(8)), prompt))
+        expected = {engines[0].url: 64, engines[1].url: 64}
+        await soon(lambda: warm_tokens(gateway, [*prompt, 7]) == expected, "equal scores in tokens")
+        await asyncio.sleep(1.1)
+        assert warm_tokens(gateway, [*prompt, 7]) == expected
+        assert "warmroute_block_size_mismatches_total 1.0" in await metrics_page(gateway)
+    told = [record.getMessage() for record in caplog.records]
+    assert sum(engines[1].url in message and "tokens" in message for message in told) == 1
 
 
 # --- membership ---
