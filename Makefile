@@ -62,9 +62,25 @@ format: setup ## format the code
 	cargo fmt
 
 .PHONY: bench
-bench: build ## measure; results go to bench/results as JSON
-	for script in bench/[a-z]*_bench.py; do $(BIN)/python $$script; done
+bench: build ## measure everything; results go to bench/results as JSON and from there into the documents
+	$(BIN)/python bench/prefix_index.py
+	$(BIN)/python bench/kv_ingest.py
+	$(BIN)/python bench/demo_bench.py
+	$(MAKE) bench-docs
+
+.PHONY: bench-index
+bench-index: build ## measure the index: lookups and stores beside Dynamo's, memory, growth
+	$(BIN)/python bench/prefix_index.py --json
+
+.PHONY: bench-ingest
+bench-ingest: build ## measure KV events from sockets until a lookup sees them, beside Dynamo's indexer
+	$(BIN)/python bench/kv_ingest.py --json
+
+.PHONY: bench-docs
+bench-docs: setup ## render the documents' tables and plots from bench/results
+	scripts/install_dynamo.sh
 	$(BIN)/python tools/render_results.py
+	.venv-dynamo/bin/python tools/plot_results.py
 
 .PHONY: test-slow
 test-slow: build ## drive the index and its naive twin with very many random sequences, for minutes

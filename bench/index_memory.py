@@ -55,6 +55,7 @@ def measure(fleet: Fleet, removal: str) -> dict[str, Any]:
         "nodes_end": end["nodes"],
         "bytes_per_block": (full["rss"] - start["rss"]) / fleet.pairs,
         "bytes_per_block_by_own_account": None if memory is None else memory / fleet.pairs,
+        "bytes_at_end_by_own_account": index.stats().get("memory_bytes"),
     }
 
 

@@ -1,62 +1,234 @@
-"""Writes the figures of bench/results into the README, between its markers; `--check` only compares.
+"""Writes the figures of bench/results into the documents, between their markers; `--check` only compares.
 
-No figure stands in a document that was not rendered from a result.
+No figure stands in a document that was not rendered from a result. The plots are drawn by tools/plot_results.py, which
+leaves in them what they were drawn from, so that an old plot is found here as well.
 """
 
+import hashlib
 import json
 import re
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
-RESULT = ROOT / "bench" / "results" / "demo.json"
+RESULTS = ROOT / "bench" / "results"
+IMAGES = ROOT / "docs" / "images"
+
+Result = dict[str, Any]
 
 
-def rendered(readme: str, result: dict[str, Any]) -> str:
-    """The README with the demo's table of this result."""
-    block = f"<!-- demo:begin -->\n{demo_table(result)}\n<!-- demo:end -->"
-    text, count = re.subn(r"<!-- demo:begin -->.*?<!-- demo:end -->", lambda _: block, readme, flags=re.DOTALL)
-    assert count == 1, "README.md must have one pair of demo markers"
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown, the first column to the left and the others to the right."""
+    lines = [heads, ["---", *("---:" for _ in heads[1:])], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def machine(result: Result) -> str:
+    """On what a result was measured."""
+    where = result["environment"]
+    return (
+        f"{where['cores']} cores ({where['cpu']}), {where['python']}, a {where['native_build']} build at "
+        f"{where['commit']}, load {where['load_1min']:g} at the start"
+    )
+
+
+def us(value: float) -> str:
+    """A time in microseconds, with three digits that mean something."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def millions(value: float) -> str:
+    return f"{value / 1e6:.2f} M"
+
+
+def demo(result: Result) -> str:
+    """The median over the seeds, and on what it was measured."""
+    heads = ("policy", "TTFT p50", "TTFT p90", "TTFT p99", "cached tokens", "requests/s")
+    workload, where = result["workload"], result["environment"]
+    ratio = result["ttft_p90_ratio_random_over_warmroute"]
+    return (
+        f"{table(heads, (_demo_row(policy, figures) for policy, figures in result['policies'].items()))}\n\n"
+        f"{workload['conversations']} agent conversations on {workload['workers']} emulated engines at "
+        f"{workload['speedup']:g} x the speed of a small pod, medians of {ratio['repeats']} seeds, wall-clock, on "
+        f"{where['cores']} cores ({where['cpu']}). Nine of ten requests have their first token "
+        f"{ratio['min']:.0f} to {ratio['max']:.0f} times sooner than under random routing. "
+        "The raw figures are in [bench/results/demo.json](bench/results/demo.json)."
+    )
+
+
+def _demo_row(policy: str, figures: Result) -> list[str]:
+    times = [f"{1000 * figures[name]['median']:,.0f} ms" for name in ("ttft_p50_s", "ttft_p90_s", "ttft_p99_s")]
+    share = f"{figures['cached_token_share']['median']:.0%}"
+    return [f"`{policy}`", *times, share, f"{figures['requests_per_s']['median']:.1f}"]
+
+
+def lookups(result: Result) -> str:
+    """What a lookup costs callers of either, in both fleets, by who holds the prompt."""
+    heads = ("prompt", "held by", "p50", "p99", "max", "of it hashing, p50", "Dynamo p50", "Dynamo p99")
+    rows = [row for name in ("small", "large") for row in _lookup_rows(result[name])]
+    return f"{table(heads, rows)}\n\nMicroseconds, on {machine(result)}."
+
+
+def _lookup_rows(part: Result) -> Iterable[list[str]]:
+    found = part["lookup"]
+    for kind, held_by in (("shared", f"all {part['workers']}"), ("disjoint", f"one of {part['workers']}")):
+        ours, theirs = found["us"][kind], (found["dynamo_us"] or {}).get(kind)
+        figures = [us(ours[name]) for name in ("median", "p99", "max")]
+        beside = [us(theirs[name]) if theirs else "-" for name in ("median", "p99")]
+        yield [f"{part['prompt_blocks']:,} blocks", held_by, *figures, us(found["hashing_us"]["median"]), *beside]
+
+
+def floor(result: Result) -> str:
+    """The first fleet's lookups beside what a lookup costs where there is nothing to find."""
+    ours, one_core = result["small"], result["small"]["one_core"]
+    mixed, empty = ours["lookup"]["us"]["mixed"]["median"], ours["floor"]["us"]["median"]
+    rows = [("warmroute, hashing included", us(mixed), us(empty), us(mixed - empty))]
+    if one_core is not None:
+        cases = (
+            ("Dynamo, without its hashing", ours["lookup"]["dynamo_us"], ours["floor"]["dynamo_us"]),
+            ("the same on one core", one_core["dynamo_us"], one_core["dynamo_floor_us"]),
+        )
+        for name, found, nothing in cases:
+            whole, least = found["mixed"]["median"], nothing["median"]
+            rows.append((name, us(whole), us(least), us(whole - least)))
+    told = table(("p50 in microseconds", "lookup", "floor", "without it"), rows)
+    if one_core is None:
+        return told
+    return (
+        f"{told}\n\nA caller of Dynamo's tree pays {result['lookup_ratio_dynamo_over_warmroute']:.1f} times what a "
+        f"caller of ours does, and {result['lookup_ratio_net_of_floors']:.2f} times without both floors. "
+        f"To hash the prompt, which is not in its figures, takes Dynamo "
+        f"{us(ours['lookup']['dynamo_hashing_us']['median'])} us."
+    )
+
+
+def stores(result: Result) -> str:
+    """Blocks per second by the size of the event."""
+    heads = ("blocks of an event", "from buffers", "from lists", "Dynamo, from JSON")
+    names = ("blocks_per_s", "blocks_per_s_lists", "dynamo_blocks_per_s")
+    rows = (
+        [f"{row['event_blocks']:,}", *(millions(row[name]["median"]) if name in row else "-" for name in names)]
+        for row in result["small"]["store"]
+    )
+    return f"{table(heads, rows)}\n\nBlocks per second on one thread, medians of {result['repeats']['stores']} runs."
+
+
+def memory(result: Result) -> str:
+    """Bytes of a block, and what is left after everything has been removed."""
+    heads = ("removed by", "bytes per block", "MiB at the start", "full", "at the end", "end over start", "blocks left")
+    rows = (
+        [
+            way,
+            f"{found['bytes_per_block']:.1f}",
+            *(f"{found[name] / 2**20:,.1f}" for name in ("rss_start", "rss_full", "rss_end")),
+            f"{found['rss_end'] / found['rss_start']:.2f}",
+            f"{found['nodes_end']:,}",
+        ]
+        for way, found in (("events", result["memory"]["by_events"]), ("forgetting", result["memory"]["by_forget"]))
+    )
+    return f"{table(heads, rows)}\n\n{result['memory']['by_events']['pairs']:,} pairs of a block and its worker."
+
+
+def by_workers(result: Result) -> str:
+    rows = result["scaling"]["workers"]
+    fleets = sorted({row["workers"] for row in rows})
+    heads = (f"a prompt of {rows[0]['blocks']:,} blocks", *(f"{fleet:,} workers" for fleet in fleets))
+    found = {(row["workers"], row["held_by"]): us(row["us"]) for row in rows}
+    lines = [("held by one", [found[fleet, 1] for fleet in fleets]), ("by 8", [found[fleet, 8] for fleet in fleets])]
+    lines.append(("by all", [found[fleet, fleet] for fleet in fleets]))
+    return f"{table(heads, [[name, *cells] for name, cells in lines])}\n\nMicroseconds, hashing included, p50."
+
+
+def by_prompt(result: Result) -> str:
+    rows = result["scaling"]["prompt_tokens"]
+    lengths = sorted({row["tokens"] for row in rows})
+    holders = sorted({row["held_by"] for row in rows})
+    heads = ["tokens", *(f"{what}, held by {n}" for n in holders for what in ("hashing and match", "match alone"))]
+    found = {(row["tokens"], row["held_by"]): row for row in rows}
+    names = ("us_hashing_included", "us_match")
+    lines = [[f"{length:,}", *(us(found[length, n][name]) for n in holders for name in names)] for length in lengths]
+    return f"{table(heads, lines)}\n\nMicroseconds, p50, beside 8 workers that hold others too."
+
+
+def ingest(result: Result) -> str:
+    """Both rates, and what the loop noticed."""
+    rates, stall = result["spread"], result["spread"]["loop_stall_ms_max"]
+    rows = []
+    for name, rate in (
+        ("warmroute", rates["warmroute_blocks_per_s"]),
+        ("`dynamo.indexer`", rates["dynamo_blocks_per_s"]),
+    ):
+        rows.append([name, *(millions(rate[each]) if rate else "-" for each in ("min", "median", "max"))])
+    ratio = result["ingest_ratio_warmroute_over_dynamo"]
+    of_medians = f", ratio of the medians {ratio:.2f}" if ratio else ""
+    return (
+        f"{table(('blocks per second', 'least', 'median', 'most'), rows)}\n\n"
+        f"{result['publishers']} publishers, {result['frames']:,} frames of {result['frame_blocks']} blocks, "
+        f"{result['repeats']} runs of each{of_medians}. The router's loop was held up for {stall['median']:.1f} ms at "
+        f"the longest in the median run and {stall['max']:.1f} ms in the worst; with nothing coming in, for "
+        f"{result['loop_stall_ms_idle_max']:.1f} ms. Measured on {machine(result)}."
+    )
+
+
+Part = tuple[str, str, Callable[[Result], str]]
+
+DOCUMENTS: dict[str, tuple[Part, ...]] = {
+    "README.md": (("demo", "demo.json", demo),),
+    "docs/performance.md": (
+        ("lookups", "prefix_index.json", lookups),
+        ("floor", "prefix_index.json", floor),
+        ("stores", "prefix_index.json", stores),
+        ("memory", "prefix_index.json", memory),
+        ("by-workers", "prefix_index.json", by_workers),
+        ("by-prompt", "prefix_index.json", by_prompt),
+        ("ingest", "kv_ingest.json", ingest),
+    ),
+}
+
+PLOTS = {"lookup_scaling.svg": ("prefix_index.json", "scaling")}
+"""Each plot, with the result and the part of it that it shows."""
+
+
+def load(result: str) -> Result:
+    loaded: Result = json.loads((RESULTS / result).read_text())
+    return loaded
+
+
+def rendered(document: str, text: str) -> str:
+    """The text of a document with the figures of the results."""
+    for marker, result, render in DOCUMENTS[document]:
+        block = f"<!-- {marker}:begin -->\n{render(load(result))}\n<!-- {marker}:end -->"
+        pattern = f"<!-- {marker}:begin -->.*?<!-- {marker}:end -->"
+        text, count = re.subn(pattern, lambda _: block, text, flags=re.DOTALL)  # noqa: B023
+        assert count == 1, f"{document} must have one pair of markers {marker}"
     return text
 
 
-def demo_table(result: dict[str, Any]) -> str:
-    """The median over the seeds, and on what it was measured."""
-    rows = [
-        "| policy | TTFT p50 | TTFT p90 | TTFT p99 | cached tokens | requests/s |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-        *(_row(policy, figures) for policy, figures in result["policies"].items()),
-    ]
-    workload, machine = result["workload"], result["environment"]
-    ratio = result["ttft_p90_ratio_random_over_warmroute"]
-    rows += [
-        "",
-        f"{workload['conversations']} agent conversations on {workload['workers']} emulated engines at "
-        f"{workload['speedup']:g} x the speed of a small pod, medians of {ratio['repeats']} seeds, wall-clock, on "
-        f"{machine['cores']} cores ({machine['cpu']}). Nine of ten requests have their first token "
-        f"{ratio['min']:.0f} to {ratio['max']:.0f} times sooner than under random routing. "
-        "The raw figures are in [bench/results/demo.json](bench/results/demo.json).",
-    ]
-    return "\n".join(rows)
+def drawn_from(plot: str) -> str:
+    """What a plot of the results says that it was drawn from."""
+    result, part = PLOTS[plot]
+    return f"{result} {part} {hashlib.sha256(json.dumps(load(result)[part]).encode()).hexdigest()[:16]}"
 
 
-def _row(policy: str, figures: dict[str, Any]) -> str:
-    times = (f"{1000 * figures[name]['median']:,.0f} ms" for name in ("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"))
-    share = f"{figures['cached_token_share']['median']:.0%}"
-    return f"| `{policy}` | {' | '.join(times)} | {share} | {figures['requests_per_s']['median']:.1f} |"
+def stale() -> list[str]:
+    """Documents and plots that do not show the results."""
+    documents = [name for name in DOCUMENTS if rendered(name, (ROOT / name).read_text()) != (ROOT / name).read_text()]
+    plots = [name for name in PLOTS if drawn_from(name) not in (IMAGES / name).read_text()]
+    return documents + plots
 
 
 def main() -> int:
     """Render, or compare and say what to do."""
-    readme = README.read_text()
-    wanted = rendered(readme, json.loads(RESULT.read_text()))
     if "--check" in sys.argv[1:]:
-        if readme != wanted:
-            print("README.md does not show bench/results; run: python tools/render_results.py", file=sys.stderr)
-        return int(readme != wanted)
-    README.write_text(wanted)
+        found = stale()
+        if found:
+            print(f"{', '.join(found)}: not what bench/results has; run: make bench-docs", file=sys.stderr)
+        return int(bool(found))
+    for name in DOCUMENTS:
+        path = ROOT / name
+        path.write_text(rendered(name, path.read_text()))
     return 0
 
 

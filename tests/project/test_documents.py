@@ -16,7 +16,7 @@ _README = (_ROOT / "README.md").read_text()
 _ARCHITECTURE = (_ROOT / "ARCHITECTURE.md").read_text()
 
 
-def test_the_readme_shows_the_results() -> None:
+def test_documents_and_plots_show_the_results() -> None:
     done = subprocess.run(
         [sys.executable, "tools/render_results.py", "--check"], cwd=_ROOT, capture_output=True, text=True, check=False
     )

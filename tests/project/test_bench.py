@@ -1,0 +1,55 @@
+"""The measuring scripts run, and their result has what the documents render. What they measure here means nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+_INDEX_FIGURES = {
+    "lookup_us_p50",
+    "lookup_us_p99",
+    "lookup_us_p50_6250",
+    "lookup_us_p99_6250",
+    "warmroute_floor_us_p50",
+    "store_blocks_per_s",
+    "store_blocks_per_s_lists",
+    "bytes_per_block",
+    "after_removal_memory_ratio",
+}
+_BESIDE_DYNAMO = {
+    "dynamo_lookup_us_p50",
+    "dynamo_floor_us_p50",
+    "lookup_ratio_dynamo_over_warmroute",
+    "lookup_ratio_net_of_floors",
+    "dynamo_store_blocks_per_s",
+}
+
+
+def run(script: str) -> dict[str, Any]:
+    """The one JSON object that a quick run without Dynamo prints."""
+    command = [sys.executable, f"bench/{script}.py", "--json", "--quick", "--without-dynamo"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, Any] = json.loads(done.stdout)
+    return shown
+
+
+def test_the_index_is_measured() -> None:
+    shown = run("prefix_index")
+    assert all(shown[name] > 0 for name in _INDEX_FIGURES)
+    assert all(shown[name] is None for name in _BESIDE_DYNAMO)
+    assert shown["after_removal"].keys() == {"rss_start", "rss_end", "nodes_start", "nodes_end"}
+    assert shown["after_removal_nodes"] == shown["after_removal"]["nodes_start"] == 0
+    assert {row["workers"] for row in shown["scaling"]["workers"]} == {8, 16}
+    assert {row["tokens"] for row in shown["scaling"]["prompt_tokens"]} == {1_024, 4_096}
+
+
+def test_the_intake_of_events_is_measured() -> None:
+    shown = run("kv_ingest")
+    assert shown["warmroute_blocks_per_s"] > 0
+    assert shown["dynamo_blocks_per_s"] is None
+    assert shown["loop_stall_ms_max"] >= shown["loop_stall_ms_p99"] >= 0
+    assert shown["frames"] * shown["frame_blocks"] == shown["blocks"]
