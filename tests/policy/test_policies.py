@@ -54,6 +54,14 @@ def test_weighted_is_blocks_saved_against_requests_ahead() -> None:
     assert dict(cost.terms) == {"saved": -80.0, "queue": 90.0}
 
 
+@pytest.mark.parametrize("policy", ["warmroute", "weighted", "longest-prefix"])
+def test_equal_tokens_cost_the_same_in_blocks_of_any_size(policy: str) -> None:
+    small, large = candidate(held=80), candidate(held=80)
+    large.overlap, large.block_size = Overlap(device=20), 64
+    costs = POLICIES[policy]().costs(PolicyRequest(1601, 100.0, 0), [small, large], random.Random(0))
+    assert costs[0] == costs[1]
+
+
 class TestCostModel:
     def terms(self, **load: float) -> dict[str, float]:
         one = candidate(**load)  # type: ignore[arg-type]

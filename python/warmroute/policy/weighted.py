@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from warmroute.policy.protocol import Candidate, Cost, PolicyRequest
 
+# The block that the quoted weight is meant for; other sizes count by their tokens.
+_BLOCK_TOKENS = 16
 # In milliseconds, of a Qwen3-32B worker on two H100s: 16 tokens at 18,000 tokens/s; a request ahead of ours.
 PREFILL_COST_SAVED_MS = 0.9
 QUEUE_LATENCY_PENALTY_MS = 20.0
@@ -31,8 +33,9 @@ class WeightedPolicy:
         return [self._cost(candidate) for candidate in candidates]
 
     def _cost(self, candidate: Candidate) -> Cost:
+        hit_blocks = candidate.overlap.blocks * candidate.block_size / _BLOCK_TOKENS
         terms = {
-            "saved": -candidate.overlap.blocks * self._prefill_cost_saved,
+            "saved": -hit_blocks * self._prefill_cost_saved,
             "queue": candidate.load.requests * self._queue_latency_penalty,
         }
         return Cost(sum(terms.values()), terms)
