@@ -34,7 +34,9 @@ DEADLINE_S = 300.0
 
 
 class Reader(Protocol):
-    """Who follows the publishers."""
+    """Who follows the publishers, in the process `pid`."""
+
+    pid: int
 
     def begin(self, probes: list[list[int]]) -> None:
         """From now on the probes are looked up."""
@@ -85,6 +87,7 @@ class Warmroute:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self.pid = process.running.pid
         self.stall_ms: dict[str, float] = {}
         self.idle_stall_ms: dict[str, float] = {}
 
@@ -105,7 +108,8 @@ class Warmroute:
 class DynamoIndexer:
     """Dynamo's, over HTTP; its workers are the publishers, by number plus one."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, pid: int, port: int) -> None:
+        self.pid = pid
         self._http = HTTPConnection("127.0.0.1", port, timeout=30)
         self._probes: list[list[int]] = []
 
@@ -155,7 +159,7 @@ def dynamo_indexer(endpoints: list[str], core: int) -> Iterator[DynamoIndexer]:
         process = subprocess.Popen(["taskset", "-c", str(core), *command], stdout=nowhere, stderr=nowhere)
     try:
         wait_for_port(port, process)
-        yield DynamoIndexer(port)
+        yield DynamoIndexer(process.pid, port)
     finally:
         process.terminate()
         process.wait()
@@ -201,14 +205,21 @@ def run(reader: Reader, publishers: list[Process], announcements: Announcements)
         publisher.hear()
     numbers = range(announcements.publishers)
     reader.begin([vocabulary_ids(announcements.probe(number)).tolist() for number in numbers])
-    start = time.perf_counter()
+    cpu, start = cpu_seconds(reader.pid), time.perf_counter()
     for publisher in publishers:
         publisher.tell("send")
     elapsed = max(reader.seen_at()) - start
+    cpu = cpu_seconds(reader.pid) - cpu
     sent = max(publisher.hear()["send_s"] for publisher in publishers)
     check(reader, announcements)
     blocks = announcements.blocks * announcements.publishers
-    return {"blocks_per_s": blocks / elapsed, "sent_blocks_per_s": blocks / sent, "elapsed_s": elapsed}
+    return {"blocks_per_s": blocks / elapsed, "sent_blocks_per_s": blocks / sent, "elapsed_s": elapsed, "cpu_s": cpu}
+
+
+def cpu_seconds(pid: int) -> float:
+    """What all threads of a process have used so far. Unlike wall time it does not grow where others work too."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def check(reader: Reader, announcements: Announcements) -> None:
@@ -241,6 +252,7 @@ def measure(announcements: Announcements, repeats: int, with_dynamo: bool) -> di
     return {
         "question": "blocks per second from engines' sockets until a lookup sees them, and the loop's longest stall",
         **headline(ours, theirs),
+        **cpu_per_block(ours, theirs, announcements.blocks * announcements.publishers),
         "publishers": announcements.publishers,
         "frames": announcements.frames * announcements.publishers,
         "frame_blocks": FRAME_BLOCKS,
@@ -270,6 +282,15 @@ def headline(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[s
             "dynamo_blocks_per_s": their_rate,
             "loop_stall_ms_max": spread([each["stall_ms"]["max"] for each in ours]),
         },
+    }
+
+
+def cpu_per_block(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], blocks: int) -> dict[str, Any]:
+    """Microseconds of processor time per block, medians; for ours with the loop and its lookups beside it."""
+    names = {"warmroute_cpu_us_per_block": ours, "dynamo_cpu_us_per_block": theirs}
+    return {
+        name: spread([1e6 * each["cpu_s"] / blocks for each in runs])["median"] if runs else None
+        for name, runs in names.items()
     }
 
 

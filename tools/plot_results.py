@@ -37,11 +37,12 @@ def lookup_scaling(scaling: dict[str, Any], path: Path, description: str) -> Non
     """Beside each other: the time of a lookup over the number of workers, and over the length of the prompt."""
     with _pyplot.rc_context(STYLE):
         figure, (left, right) = _pyplot.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
-        _workers(left, scaling["workers"])
-        _tokens(right, scaling["prompt_tokens"])
         for axes in (left, right):
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
+        _workers(left, scaling["workers"])
+        _tokens(right, scaling["prompt_tokens"])
+        for axes in (left, right):
             axes.set_ylabel("microseconds, p50")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
             axes.grid(visible=True, which="major")
@@ -73,7 +74,7 @@ def _tokens(axes: Any, rows: list[dict[str, Any]]) -> None:
     for label, name, held_by, colour in lines:
         times = [shown[length, held_by][name] for length in lengths]
         axes.plot(lengths, times, "o-", color=colour, label=label, markersize=4)
-    axes.set_xticks(lengths, [f"{length // 1024:,}k" for length in lengths])
+    axes.set_xticks(lengths, [f"{length >> 10}k" if length < 1 << 20 else f"{length >> 20}M" for length in lengths])
     axes.set_xlabel("tokens of the prompt")
     axes.set_title(f"{most} workers", loc="left", fontsize=10)
 

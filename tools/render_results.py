@@ -156,15 +156,14 @@ def ingest(result: Result) -> str:
     """Both rates, and what the loop noticed."""
     rates, stall = result["spread"], result["spread"]["loop_stall_ms_max"]
     rows = []
-    for name, rate in (
-        ("warmroute", rates["warmroute_blocks_per_s"]),
-        ("`dynamo.indexer`", rates["dynamo_blocks_per_s"]),
-    ):
-        rows.append([name, *(millions(rate[each]) if rate else "-" for each in ("min", "median", "max"))])
+    for label, name in (("warmroute", "warmroute"), ("`dynamo.indexer`", "dynamo")):
+        rate, cpu = rates[f"{name}_blocks_per_s"], result[f"{name}_cpu_us_per_block"]
+        cells = [millions(rate[each]) if rate else "-" for each in ("min", "median", "max")]
+        rows.append([label, *cells, f"{cpu:.2f} us" if cpu else "-"])
     ratio = result["ingest_ratio_warmroute_over_dynamo"]
     of_medians = f", ratio of the medians {ratio:.2f}" if ratio else ""
     return (
-        f"{table(('blocks per second', 'least', 'median', 'most'), rows)}\n\n"
+        f"{table(('blocks per second', 'least', 'median', 'most', 'CPU per block'), rows)}\n\n"
         f"{result['publishers']} publishers, {result['frames']:,} frames of {result['frame_blocks']} blocks, "
         f"{result['repeats']} runs of each{of_medians}. The router's loop was held up for {stall['median']:.1f} ms at "
         f"the longest in the median run and {stall['max']:.1f} ms in the worst; with nothing coming in, for "
