@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from warmroute.errors import UndecodableFrame
 
-SLICE_MESSAGES = 256
-"""Batches taken in before other lanes of the same thread get their turn: 8,000 blocks, where each has 32."""
+SLICE_MESSAGES = 64
+"""Batches taken in before other lanes of the same thread get their turn: 2,000 blocks, where each has 32."""
 
 SLICE_BYTES = 1 << 20
 """The same for batches that are long: a slice ends with the one that goes beyond."""
