@@ -24,7 +24,7 @@ from prefix_index.sequences import (
 from warmroute.block import EngineHash, Overlap, Tier
 from warmroute.prefix_index import PrefixIndex
 
-SLOW_SEQUENCES = int(os.environ.get("WARMROUTE_SEQUENCES", "200000"))
+SLOW_SEQUENCES = int(os.environ.get("WARMROUTE_SEQUENCES", "120000"))
 _SEEDS_PER_TASK = 500
 
 
