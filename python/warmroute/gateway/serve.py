@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,11 @@ _log = logging.getLogger(__name__)
 _EXPIRY_INTERVAL_S = 1.0
 
 
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread that takes in KV events may go on when the loop wants the interpreter; Python's own 5 ms is long
+beside a decision of some hundred microseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """A running router."""
@@ -53,6 +59,7 @@ async def serve(
     config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...], ready: Callable[[str], None]
 ) -> None:
     """Run until SIGTERM or SIGINT, then let the requests in flight finish. `ready` is called with the router's URL."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
