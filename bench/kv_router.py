@@ -6,6 +6,7 @@ up, and notes how late it was.
 
 import asyncio
 import json
+import os
 import sys
 import time
 from array import array
@@ -20,8 +21,8 @@ from bench.environment import distribution
 
 from warmroute.block import Namespace, hash_blocks
 from warmroute.diagnostics.event_log import EventLog
-from warmroute.gateway.options import ServeConfig
-from warmroute.kv_event import EventSource, Listeners, open_listener
+from warmroute.gateway.serve import SWITCH_INTERVAL_S
+from warmroute.kv_event import EventSource, Listeners, open_listener, threads_for
 from warmroute.prefix_index import PrefixIndex
 
 TICK_S = 0.001
@@ -34,7 +35,7 @@ class Follower:
 
     def __init__(self, endpoints: list[str]) -> None:
         self._index = PrefixIndex()
-        self._listeners = Listeners(ServeConfig().event_threads)
+        self._listeners = Listeners(threads_for(len(os.sched_getaffinity(0))), type(asyncio.get_running_loop()))
         for lane, endpoint in enumerate(endpoints):
             self._index.add_worker(lane, 1)
             listener = open_listener(lane, EventSource(endpoint), self._index, EventLog(str(lane)))
@@ -99,6 +100,7 @@ def tell(what: dict[str, Any]) -> None:
 
 
 async def follow() -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     follower = Follower(sys.argv[1:])
     tell({"ready": True})
     while line := await asyncio.to_thread(sys.stdin.readline):

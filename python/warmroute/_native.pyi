@@ -215,10 +215,41 @@ class EventLane:
     def apply(self, payload: bytes) -> ApplyReport:
         """Applies one batch. ValueError if it is none. Releases the GIL."""
 
-    def apply_many(self, payloads: Sequence[bytes]) -> list[ApplyReport | str]:
-        """Applies batches in their order; for each its report, or the reason why it is none. Releases the GIL once."""
+    def apply_many(self, payloads: Sequence[bytes]) -> list[tuple[int, ApplyReport | str]]:
+        """Applies batches in their order. Releases the GIL once.
+
+        Their reports in that order, each with the number of batches that it is of: several in a row where nothing is
+        cleared. For what is no batch the reason.
+        """
 
     def reset(self) -> None: ...
+
+# --- publishers' streams ---
+
+__all__ += ["ZmtpSubscriber"]
+
+@final
+class ZmtpSubscriber:
+    """ZeroMQ's protocol as a subscriber speaks it, on one connection: bytes in, messages and answers out."""
+
+    def __new__(cls, topic: bytes) -> Self: ...
+    @property
+    def subscribed(self) -> bool:
+        """Whether the publisher has agreed."""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of messages that have not been read."""
+
+    def feed(self, bytes: bytes) -> None: ...
+    def answers(self) -> bytes:
+        """What is to be sent now; at first the greeting."""
+
+    def messages(self, count: int, size: int) -> list[tuple[bytes, ...]]:
+        """The next messages, up to `count` or the one with which they have `size` bytes; none: more has to come.
+
+        ValueError, once there are none left, where the peer does not speak the protocol.
+        """
 
 # --- relay ---
 

@@ -1,7 +1,7 @@
 """A subscription under test, and an observer that writes down what it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,9 +29,9 @@ class Diary:
     def connection_changed(self, worker: int, connected: bool) -> None:
         self.connections.append(connected)
 
-    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
+    def batches_applied(self, worker: int, seqs: Sequence[int], report: ApplyReport) -> None:
         assert worker == WORKER
-        self.applied.append(seq)
+        self.applied += seqs
 
     def gap_found(self, worker: int, gap: Gap, filled: bool) -> None:
         self.gaps.append((gap, filled))

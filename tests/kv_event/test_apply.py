@@ -298,8 +298,10 @@ def test_lanes_are_applied_side_by_side() -> None:
 
     def follow(lane: int) -> int:
         applier = EventApplier(index, lane)
-        reports = applier.apply_many(payloads[:250]) + [applier.apply(payload) for payload in payloads[250:]]
-        return sum(report.stored for report in reports if isinstance(report, ApplyReport))
+        ((batches, report),) = applier.apply_many(payloads[:250])
+        assert isinstance(report, ApplyReport)
+        assert batches == 250
+        return report.stored + sum(applier.apply(payload).stored for payload in payloads[250:])
 
     with ThreadPoolExecutor(len(lanes)) as threads:
         assert list(threads.map(follow, lanes)) == [1000] * len(lanes)
@@ -337,9 +339,27 @@ def test_an_applier_takes_bytes_and_remembers_groups_until_it_is_reset(index: Pr
 
 def test_an_applier_goes_on_after_what_is_no_batch(index: PrefixIndex) -> None:
     payloads = [encode([stored([1], [1, 2])], 1.0, 0), b"\xc1", encode([stored([2], [3, 4], 1), 7], 1.0, 0)]
-    first, second, third = EventApplier(index, 1).apply_many(payloads)
+    (one, first), (two, second), (three, third) = EventApplier(index, 1).apply_many(payloads)
+    assert (one, two, three) == (1, 1, 1)
     assert first == ApplyReport(stored=1)
     assert isinstance(second, str)
     assert isinstance(third, ApplyReport)
     assert (third.stored, third.rejected, len(third.rejections)) == (1, 1, 1)
     assert blocks_on(index, [1, 2, 3, 4]) == {1: 2}
+
+
+def test_batches_in_a_row_share_a_report_up_to_one_that_clears(index: PrefixIndex) -> None:
+    bad = encode([7], 1.0, 0)
+    plain = [encode([stored([n], [n, n])], 1.0, 0) for n in range(3)]
+    clearing = encode([cleared()], 1.0, 0)
+    applied = EventApplier(index, 1).apply_many([*plain, bad, bad, clearing, clearing, plain[0], b"", plain[1]])
+    assert [batches for batches, _ in applied] == [5, 1, 1, 1, 1, 1]
+    reports = [report for _, report in applied if isinstance(report, ApplyReport)]
+    assert [(report.stored, report.cleared, report.rejected) for report in reports] == [
+        (3, 0, 2),
+        (0, 1, 0),
+        (0, 1, 0),
+        (1, 0, 0),
+        (1, 0, 0),
+    ]
+    assert len(reports[0].rejections) == 2

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -146,8 +146,8 @@ class Order(Diary):
     by_lane: dict[int, list[int]] = field(default_factory=dict)
     threads: set[str] = field(default_factory=set)
 
-    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
-        self.by_lane.setdefault(worker, []).append(seq)
+    def batches_applied(self, worker: int, seqs: Sequence[int], report: ApplyReport) -> None:
+        self.by_lane.setdefault(worker, []).extend(seqs)
         self.threads.add(threading.current_thread().name)
 
 

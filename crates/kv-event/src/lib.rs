@@ -16,6 +16,7 @@
 //! | `tier` | where a block lies, from the names of media |
 //! | `memory` | what earlier events of an engine process tell about later ones |
 //! | `ingest` | what events mean for the index |
+//! | `zmtp` | the stream in which publishers send: `ZeroMQ`'s, from the subscriber's side |
 //!
 //! What is written here in terms of bytes is written once more in terms of Python values, in `tests/kv_event/twin`; the
 //! tests hold the two together.
@@ -32,6 +33,8 @@ mod properties;
 mod report;
 mod tier;
 mod values;
+mod zmtp;
 
 pub use ingest::{BlockSink, Ingest};
 pub use report::{REJECTIONS_KEPT, Report, Undecodable};
+pub use zmtp::{Message, NotZmtp, Subscriber};

@@ -42,6 +42,27 @@ impl Report {
         }
     }
 
+    /// Whether it changes nothing that was said before: no clear, and no reload.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.cleared == 0 && self.reloaded == 0
+    }
+
+    /// Adds another payload's report.
+    pub fn merge(&mut self, other: Self) {
+        self.stored += other.stored;
+        self.duplicate += other.duplicate;
+        self.orphaned += other.orphaned;
+        self.linked += other.linked;
+        self.removed += other.removed;
+        self.unindexed += other.unindexed;
+        self.cleared += other.cleared;
+        self.reloaded += other.reloaded;
+        self.rejected += other.rejected;
+        let room = REJECTIONS_KEPT - self.rejections.len();
+        self.rejections.extend(other.rejections.into_iter().take(room));
+    }
+
     pub(crate) fn add(&mut self, result: StoreResult) {
         self.stored += result.stored;
         self.duplicate += result.duplicate;

@@ -177,7 +177,9 @@ impl PrefixIndex {
     pub fn remove(&self, worker: WorkerId, tier: Tier, hashes: &[EngineHash]) -> usize {
         let removed = self.with_intake(worker, |mut intake| {
             let removed = hashes.iter().filter(|hash| intake.take_copy(**hash, tier)).count();
-            intake.announced.names.release_slack();
+            for hash in hashes {
+                intake.announced.names.release_slack(*hash);
+            }
             removed
         });
         removed.unwrap_or(0)

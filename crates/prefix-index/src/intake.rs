@@ -42,12 +42,16 @@ impl Store<'_> {
     }
 
     fn is_acyclic(&self) -> bool {
-        if let [only] = self.engine_hashes {
-            return self.parent != Some(*only);
+        /// Up to here it is faster to compare all with all.
+        const FEW: usize = 48;
+        let hashes = self.engine_hashes;
+        if hashes.len() <= FEW {
+            let repeats = |place: usize| hashes[..place].contains(&hashes[place]) || self.parent == Some(hashes[place]);
+            return !(0..hashes.len()).any(repeats);
         }
         let mut seen: FxHashSet<EngineHash> = self.parent.into_iter().collect();
-        seen.reserve(self.engine_hashes.len());
-        self.engine_hashes.iter().all(|hash| seen.insert(*hash))
+        seen.reserve(hashes.len());
+        hashes.iter().all(|hash| seen.insert(*hash))
     }
 }
 

@@ -47,21 +47,38 @@ fn bit(tier: Tier) -> u32 {
     1 << (Slot::BITS + tier as u32)
 }
 
+/// A lane's table in parts: when one has to grow, it takes a moment instead of a lookup's patience (a million names at
+/// one go took 50 ms), and what it leaves is of use to the next.
+const PARTS: usize = 64;
+
 /// The engine hashes of one lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EngineNames {
-    table: HashTable<Announced>,
+    parts: Box<[HashTable<Announced>]>,
+    len: usize,
     /// Copies beyond the first in a tier: equal prompts in one batch, the last block of a prompt that hits in full.
     surplus: FxHashMap<(EngineHash, Tier), u32>,
 }
 
+impl Default for EngineNames {
+    fn default() -> Self {
+        Self {
+            parts: (0..PARTS).map(|_| HashTable::new()).collect(),
+            len: 0,
+            surplus: FxHashMap::default(),
+        }
+    }
+}
+
 impl EngineNames {
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.len
     }
 
     pub fn get(&self, hash: EngineHash) -> Option<Announced> {
-        self.table.find(scattered(hash), |known| known.hash() == hash).copied()
+        let place = scattered(hash);
+        let found = self.parts[part(place)].find(place, |known| known.hash() == hash);
+        found.copied()
     }
 
     pub fn contains(&self, hash: EngineHash) -> bool {
@@ -71,8 +88,9 @@ impl EngineNames {
     /// A hash that is not known yet, with one copy.
     pub fn insert(&mut self, hash: EngineHash, slot: Slot, tier: Tier) {
         let announced = Announced::new(hash, slot, 1 << tier as u32);
-        self.table
-            .insert_unique(scattered(hash), announced, |known| scattered(known.hash()));
+        let place = scattered(hash);
+        self.parts[part(place)].insert_unique(place, announced, |known| scattered(known.hash()));
+        self.len += 1;
     }
 
     /// A known hash stands for another block from now on; its copies stay.
@@ -108,12 +126,14 @@ impl EngineNames {
         if self.take_surplus(hash, tier) {
             return self.get(hash).map(|known| (known.slot(), false));
         }
-        let found = self.table.find_entry(scattered(hash), |known| known.hash() == hash);
+        let place = scattered(hash);
+        let found = self.parts[part(place)].find_entry(place, |known| known.hash() == hash);
         let mut known = found.ok().filter(|known| known.get().is_in(tier))?;
         let slot = known.get().slot();
         known.get_mut().slot_and_tiers &= !bit(tier);
         if known.get().slot_and_tiers == slot.0 {
             known.remove();
+            self.len -= 1;
         }
         Some((slot, true))
     }
@@ -133,7 +153,8 @@ impl EngineNames {
     }
 
     fn find_mut(&mut self, hash: EngineHash) -> Option<&mut Announced> {
-        self.table.find_mut(scattered(hash), |known| known.hash() == hash)
+        let place = scattered(hash);
+        self.parts[part(place)].find_mut(place, |known| known.hash() == hash)
     }
 
     pub fn copies(&self, known: Announced) -> Copies {
@@ -144,15 +165,15 @@ impl EngineNames {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Announced> {
-        self.table.iter().copied()
+        self.parts.iter().flatten().copied()
     }
 
-    /// Gives memory back once the table is mostly empty.
-    pub fn release_slack(&mut self) {
-        const SMALL: usize = 1_024;
-        if self.table.capacity() > SMALL && self.table.len() < self.table.capacity() / 8 {
-            self.table
-                .shrink_to(2 * self.table.len(), |known| scattered(known.hash()));
+    /// Gives memory back where the hash's part of the table is mostly empty.
+    pub fn release_slack(&mut self, hash: EngineHash) {
+        const SMALL: usize = 64;
+        let part = &mut self.parts[part(scattered(hash))];
+        if part.capacity() > SMALL && part.len() < part.capacity() / 8 {
+            part.shrink_to(2 * part.len(), |known| scattered(known.hash()));
         }
     }
 
@@ -162,13 +183,22 @@ impl EngineNames {
             .surplus
             .iter()
             .find(|((hash, tier), surplus)| **surplus == 0 || !self.get(*hash).is_some_and(|known| known.is_in(*tier)));
+        if self.len != self.iter().count() {
+            return Err(format!("{} names counted, {} found", self.len, self.iter().count()));
+        }
         lost.map_or(Ok(()), |lost| Err(format!("surplus copies of nothing: {lost:?}")))
     }
 
     /// Bytes of memory that are reserved.
     pub fn memory(&self) -> usize {
-        self.table.capacity() * 8 / 7 * (size_of::<Announced>() + 1) + self.surplus.capacity() * 24
+        let buckets: usize = self.parts.iter().map(|part| part.capacity() * 8 / 7).sum();
+        buckets * (size_of::<Announced>() + 1) + self.surplus.capacity() * 24
     }
+}
+
+/// Other bits than those by which hashbrown finds bucket and tag.
+fn part(scattered: u64) -> usize {
+    (scattered >> 40) as usize % PARTS
 }
 
 /// hashbrown takes the bucket from the lowest bits and the tag from the highest; engines' hashes may be small numbers.

@@ -101,12 +101,17 @@ enum Applied {
     Reason(String),
 }
 
-impl From<Result<Report, Undecodable>> for Applied {
-    fn from(applied: Result<Report, Undecodable>) -> Self {
-        match applied {
-            Ok(report) => Self::Report(report.into()),
-            Err(reason) => Self::Reason(reason.to_string()),
+/// What a number of payloads in a row did.
+type Stretch = (usize, Result<Report, Undecodable>);
+
+/// Adds a payload's result: to those before it where both are plain, as nearly all are.
+fn append(stretches: &mut Vec<Stretch>, applied: Result<Report, Undecodable>) {
+    match (stretches.last_mut(), applied) {
+        (Some((count, Ok(before))), Ok(report)) if before.is_plain() && report.is_plain() => {
+            *count += 1;
+            before.merge(report);
         }
+        (_, applied) => stretches.push((1, applied)),
     }
 }
 
@@ -145,14 +150,22 @@ impl EventLane {
         }
     }
 
-    fn apply_many(&self, py: Python<'_>, payloads: Vec<Bound<'_, PyBytes>>) -> Vec<Applied> {
+    fn apply_many(&self, py: Python<'_>, payloads: Vec<Bound<'_, PyBytes>>) -> Vec<(usize, Applied)> {
         let payloads: Vec<&[u8]> = payloads.iter().map(PyBytesMethods::as_bytes).collect();
-        py.detach(|| {
+        let stretches = py.detach(|| {
             self.locked(|ingest| {
-                let applied = payloads.into_iter().map(|payload| ingest.apply(payload, &self.sink));
-                applied.map(Applied::from).collect()
+                let mut stretches = Vec::new();
+                for payload in payloads {
+                    append(&mut stretches, ingest.apply(payload, &self.sink));
+                }
+                stretches
             })
-        })
+        });
+        let told = stretches.into_iter().map(|(count, applied)| match applied {
+            Ok(report) => (count, Applied::Report(report.into())),
+            Err(reason) => (count, Applied::Reason(reason.to_string())),
+        });
+        told.collect()
     }
 
     fn reset(&self, py: Python<'_>) {

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod index;
 mod kv_event;
 mod relay;
+mod zmtp;
 
 /// Gives memory back when much of the index is removed, which the C library's allocator does by chance.
 #[global_allocator]
@@ -15,5 +16,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     index::register(module)?;
     kv_event::register(module)?;
+    zmtp::register(module)?;
     relay::register(module)
 }

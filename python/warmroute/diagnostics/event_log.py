@@ -1,6 +1,7 @@
 """Log lines for what an operator should know of a worker's KV events: losses and restarts, in words, once each."""
 
 import logging
+from collections.abc import Sequence
 
 from warmroute.kv_event import ApplyReport, Gap, Unobserved
 
@@ -19,7 +20,7 @@ class EventLog(Unobserved):
         self._undecodable = 0
         self._rejected = False
 
-    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
+    def batches_applied(self, worker: int, seqs: Sequence[int], report: ApplyReport) -> None:
         """The first event that was left out is told, the rest are counted in the metrics."""
         if report.rejected and not self._rejected:
             self._rejected = True

@@ -30,7 +30,9 @@ class ServeConfig:
     block_size: int | None = option(None, "tokens per KV block, where workers do not say")
     probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load")
     probe_timeout_s: float = option(2.0, "seconds that a worker may take to answer a probe")
-    event_threads: int = option(2, "threads that take in the workers' KV events")
+    event_threads: int | None = option(
+        None, "threads that take in the workers' KV events; as many as there are cores less one, up to 4, if not given"
+    )
     tokenize_timeout_s: float = option(5.0, "seconds after which a request is routed without its tokens")
     max_attempts: int = option(3, "workers to try, before the first byte, when one fails")
     grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown")

@@ -26,7 +26,7 @@ from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
 from warmroute.gateway.state_keeper import StateKeeper
-from warmroute.kv_event import Listeners
+from warmroute.kv_event import Listeners, threads_for
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Refusal, Router, eligible
@@ -87,7 +87,8 @@ async def running_gateway(
             aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
         )
         tokens = await stack.enter_async_context(_token_source(config, router))
-        listeners = Listeners(config.event_threads, type(asyncio.get_running_loop()))
+        threads = config.event_threads or threads_for(len(os.sched_getaffinity(0)))
+        listeners = Listeners(threads, type(asyncio.get_running_loop()))
         stack.push_async_callback(listeners.close)
         keeper = StateKeeper(state_path(config, os.environ), config.state_interval_s)
         fleet = Fleet(

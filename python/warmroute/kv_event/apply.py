@@ -61,8 +61,10 @@ class EventApplier:
         except ValueError as error:
             raise UndecodableFrame(str(error)) from error
 
-    def apply_many(self, payloads: Sequence[bytes]) -> list[ApplyReport | str]:
-        """Applies batches in their order; for each its report, or the reason why it is not a batch."""
+    def apply_many(self, payloads: Sequence[bytes]) -> list[tuple[int, ApplyReport | str]]:
+        """Applies batches in their order. Their reports, each with the number of batches that it is of (several in a
+        row where nothing is cleared); for what is not a batch the reason.
+        """
         return self._native.apply_many(payloads)
 
     def reset(self) -> None:

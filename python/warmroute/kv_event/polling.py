@@ -166,7 +166,7 @@ class PollingListener:
         self._state.unindexed += report.unindexed + polled.unindexed
         self._state.last_event_at = asyncio.get_running_loop().time()
         position = self._reader.position
-        self._observer.batch_applied(self._lane, 0 if position is None else position.seq, report)
+        self._observer.batches_applied(self._lane, () if position is None else (position.seq,), report)
 
     def _back_off(self, most_s: float) -> None:
         self._delay_s = min(2 * self._delay_s, most_s)

@@ -1,19 +1,20 @@
 """Keeps the index in step with one engine's KV events, over ZeroMQ.
 
     inbox        -> _take_in -> _accept      live batches by the slice, judged by their numbers, gaps filled by a replay
-    its monitor  -> _take_in -> _catch_up    at each (re)connection: a replay of what was published without us
+                 -> _take_in -> _catch_up    at each (re)connection: a replay of what was published without us
 
 Taking in, `snapshot` and `resync` take turns under one lock. While one of them waits for a replay, live batches wait in
-the SUB socket, which has no limit, so that batches are applied in the order of their numbers. A replay may bring what
-the live stream brings again; the tracker knows these by number and payload.
+the inbox, which has no limit, so that batches are applied in the order of their numbers. A replay may bring what the
+live stream brings again; the tracker knows these by number and payload.
 
-The monitor is there because the sequence alone cannot show every restart: when the new process has published as many
-batches as the old one before ZeroMQ reconnects, its numbers simply go on. After a reconnection the publisher is
+Connections count because the sequence alone cannot show every restart: when the new process has published as many
+batches as the old one before we are connected to it, its numbers simply go on. After a reconnection the publisher is
 therefore asked for the last batch that was seen; if it has another one under that number it is another process. A view
 that an earlier process of the router has saved is verified in the same way.
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -107,7 +108,7 @@ class Subscription:
         """
         if self._source.replay_endpoint is not None:
             open_replay(self._context, self._source.replay_endpoint).close()
-        inbox = Inbox(self._context, self._source)
+        inbox = Inbox(self._source)
         try:
             self._begin()
             while True:
@@ -117,7 +118,7 @@ class Subscription:
                 # While messages wait nothing above suspends; other lanes of the thread must get their turn.
                 await asyncio.sleep(0)
         finally:
-            inbox.close()
+            await inbox.close()
 
     def _begin(self) -> None:
         """Puts the saved blocks in their place, or begins with none."""
@@ -136,8 +137,8 @@ class Subscription:
         self._is_verified = False
 
     async def _take_in(self, inbox: Inbox) -> None:
-        # The monitor tells of a connection before the first message comes through it: so with the messages in hand,
-        # every connection that they came through is told of now.
+        # A connection is known of before the first message comes through it: so with the messages in hand, every
+        # connection that they came through is told of now.
         messages = inbox.messages()
         for connected in inbox.connections():
             self._state.connected = connected
@@ -148,7 +149,7 @@ class Subscription:
                 await self._catch_up()
         await self._accept(messages)
 
-    async def _accept(self, messages: Sequence[list[bytes]]) -> None:
+    async def _accept(self, messages: Sequence[Sequence[bytes]]) -> None:
         """Takes in live messages: runs that are in order at one go, the others one by one."""
         at = 0
         while at < len(messages):
@@ -167,7 +168,7 @@ class Subscription:
         self._apply(range(first, first + len(payloads)), payloads)
         self._stand_here()
 
-    async def _judge(self, frames: list[bytes]) -> None:
+    async def _judge(self, frames: Sequence[bytes]) -> None:
         """Takes in one live message of any kind."""
         try:
             batch = read_frames(frames)
@@ -288,25 +289,29 @@ class Subscription:
             await asyncio.sleep(0)
 
     def _apply(self, seqs: Sequence[int], payloads: list[bytes]) -> None:
-        for seq, report in zip(seqs, self._applier.apply_many(payloads), strict=True):
+        applied = 0
+        for batches, report in self._applier.apply_many(payloads):
+            applied += batches
+            taken = seqs[applied - batches : applied]
             if isinstance(report, str):
-                self._hole_before = seq + 1
+                self._hole_before = taken[-1] + 1
                 self._note_undecodable(report)
             else:
-                self._note_applied(seq, report)
+                self._note_applied(taken, report)
         self._state.last_event_at = asyncio.get_running_loop().time()
 
-    def _note_applied(self, seq: int, report: ApplyReport) -> None:
+    def _note_applied(self, seqs: Sequence[int], report: ApplyReport) -> None:
+        seq = seqs[-1]
         if report.cleared and self._hole_before is not None and seq >= self._hole_before:
             self._hole_before = None
         if report.reloaded:
             # The engine still holds what the lane was cleared of, but for the adapter's earlier loading.
             self._hole_before = seq + 1
         state = self._state
-        state.batches += 1
+        state.batches += len(seqs)
         state.rejected += report.rejected
         state.unindexed += report.unindexed
-        self._observer.batch_applied(self._lane, seq, report)
+        self._observer.batches_applied(self._lane, seqs, report)
 
     def _note_undecodable(self, reason: str) -> None:
         self._state.undecodable += 1
@@ -318,10 +323,10 @@ class Subscription:
         self._position = None if last is None or mark is None else Position(last, mark, self._hole_before is None)
 
 
-def in_order(messages: Sequence[list[bytes]], at: int, expected: int) -> list[bytes]:
+def in_order(messages: Sequence[Sequence[bytes]], at: int, expected: int) -> list[bytes]:
     """The payloads from message `at` on, as far as they are numbered `expected`, `expected` + 1 and so on."""
     payloads = []
-    for frames in messages[at:]:
+    for frames in itertools.islice(messages, at, None):
         if len(frames) < 2 or frames[-2] != expected.to_bytes(8):
             break
         payloads.append(frames[-1])

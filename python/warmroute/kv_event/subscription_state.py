@@ -1,5 +1,6 @@
 """What can be known about a subscription from outside: its counters, and the moments an observer is told of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,8 +44,8 @@ class SubscriptionObserver(Protocol):
     def connection_changed(self, worker: int, connected: bool) -> None:
         """The publisher was reached, or lost."""
 
-    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
-        """A batch is in the index now."""
+    def batches_applied(self, worker: int, seqs: Sequence[int], report: ApplyReport) -> None:
+        """Batches are in the index now; the report is of all of them together."""
 
     def gap_found(self, worker: int, gap: Gap, filled: bool) -> None:
         """Batches were missed; `filled`: a replay has brought them all."""
@@ -65,7 +66,7 @@ class Unobserved:
     def connection_changed(self, worker: int, connected: bool) -> None:
         pass
 
-    def batch_applied(self, worker: int, seq: int, report: ApplyReport) -> None:
+    def batches_applied(self, worker: int, seqs: Sequence[int], report: ApplyReport) -> None:
         pass
 
     def gap_found(self, worker: int, gap: Gap, filled: bool) -> None:

@@ -44,7 +44,7 @@ class _Pair:
         self.applier = EventApplier(self.native, _LANE)
 
     def apply(self, payload: bytes) -> None:
-        (report,) = self.applier.apply_many([payload])
+        ((_, report),) = self.applier.apply_many([payload])
         try:
             batch = decode_batch(payload)
         except UndecodableFrame:
