@@ -10,6 +10,7 @@ import math
 import os
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ def measure(fleet: Fleet, removal: str) -> dict[str, Any]:
     full = state(index)
     memory = index.stats().get("memory_bytes")
     empty(index, fleet, removal)
+    if removal == "forget":
+        index.add_worker(0, BLOCKS)
+    live_on(index, first)
     end = state(index)
     return {
         "pairs": fleet.pairs,
@@ -74,6 +78,16 @@ def remove(index: PrefixIndex, prompt: Prompt) -> None:
     names = prompt.names()
     for worker in prompt.holders:
         index.remove(worker, Tier.DEVICE, names)
+
+
+def live_on(index: PrefixIndex, prompt: Prompt) -> None:
+    """A few seconds of a router with little to do: the allocator gives memory back a second after it was freed, and on
+    such occasions."""
+    for _ in range(150):
+        for _ in range(20):
+            store(index, prompt)
+            remove(index, prompt)
+        time.sleep(0.02)
 
 
 def empty(index: PrefixIndex, fleet: Fleet, removal: str) -> None:
