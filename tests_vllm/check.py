@@ -108,6 +108,8 @@ class _Check:
                 response.raise_for_status()
             # vLLM publishes the clearing with its next step only.
             await self._straight_to(worker)(_short_request())
+        # As after any other request: the events of the last step are on their way.
+        await asyncio.sleep(self.options.pause_s)
         await self._sequential("caches cleared", talks, 1)
 
     async def _equality(self) -> None:
