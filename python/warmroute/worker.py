@@ -69,7 +69,7 @@ class WorkerFacts:
     """What is known of a worker's engine.
 
     `models` maps each name that the worker answers to, to whether it is an adapter (and so keeps its own prefixes).
-    `block_size` is in tokens, `capacity_blocks` in blocks of that size.
+    `block_size` is in tokens, `capacity_blocks` in blocks of that size, of each of its caches (data-parallel ranks).
     """
 
     models: Mapping[str, bool] = field(default_factory=dict)

@@ -45,6 +45,14 @@ def test_sglang_metrics() -> None:
     assert read_metrics(text) == WorkerMetrics(6, 0.5, None, None)
 
 
+def test_the_capacity_is_that_of_one_rank() -> None:
+    """vLLM sums its blocks over the ranks and says the sum for each of them."""
+    text = "".join(
+        f'vllm:cache_config_info{{block_size="16",engine="{rank}",num_gpu_blocks="4000"}} 1.0\n' for rank in range(4)
+    )
+    assert read_metrics(text).capacity_blocks == 1_000
+
+
 def test_metrics_without_the_figures_tell_nothing() -> None:
     assert read_metrics("up 1\n") == WorkerMetrics()
     assert read_metrics("<html>not found</html>") == WorkerMetrics()

@@ -80,11 +80,14 @@ def read_metrics(text: str) -> WorkerMetrics:
         if name == _CACHE_CONFIG:
             config = dict(_LABEL.findall(labels))
     running, waiting = _first(totals, _RUNNING), _first(totals, _WAITING)
+    blocks = _number(config.get("num_gpu_blocks"))
+    # vLLM's number is the sum over its data-parallel ranks, said once for each of them; the value of the metric is 1.
+    ranks = max(1, round(totals.get(_CACHE_CONFIG, 1.0)))
     return WorkerMetrics(
         requests=_whole(running, waiting),
         kv_usage=_first(totals, _KV_USAGE),
         block_size=_number(config.get("block_size")),
-        capacity_blocks=_number(config.get("num_gpu_blocks")),
+        capacity_blocks=None if blocks is None else max(1, blocks // ranks),
     )
 
 
