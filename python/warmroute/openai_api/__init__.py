@@ -7,9 +7,11 @@ from warmroute.openai_api.prompt import (
     Content,
     Endpoint,
     JsonObject,
+    Match,
     Prompt,
     TextContent,
     TokenContent,
+    Untold,
 )
 
 __all__ = [
@@ -17,9 +19,11 @@ __all__ = [
     "Content",
     "Endpoint",
     "JsonObject",
+    "Match",
     "Prompt",
     "TextContent",
     "TokenContent",
+    "Untold",
     "endpoint_of",
     "parse_prompt",
 ]

@@ -24,6 +24,27 @@ class Endpoint(StrEnum):
     OTHER = "other"
 
 
+class Match(StrEnum):
+    """How well a decision knows a prompt: all its tokens, a true prefix of them, or none."""
+
+    EXACT = "exact"
+    TEXT_PREFIX = "text-prefix"
+    NONE = "none"
+
+
+class Untold(StrEnum):
+    """Why a body does not tell its whole prompt; the words are stable, others count and show them."""
+
+    MULTIMODAL = "multimodal"
+    EMBEDDINGS = "embeddings"
+    KEPT_STATE = "kept-state"
+    TRUNCATED = "truncated"
+    UNREADABLE = "unreadable"
+    CLIENT_TEMPLATE = "client-template"
+    UNKNOWN_PART = "unknown-part"
+    NO_PROMPT = "no-prompt"
+
+
 @dataclass(frozen=True, slots=True)
 class TextContent:
     """A prompt given as text."""
@@ -68,6 +89,8 @@ class Prompt:
     `exact`). `max_tokens` is what the client allows to be generated, None where it did not say.
     `exact` is False where `contents` leaves something out that the engine will see: the parts of a conversation from
     its first image, audio or video on, a state kept on the worker, embeddings in place of tokens.
+    `untold` names the reason wherever `exact` is False.
+    `session` is what the body itself names as its conversation; it says nothing of tokens.
     `problem` says in one line what is wrong with the body; the worker is the one to refuse it.
     """
 
@@ -79,3 +102,5 @@ class Prompt:
     namespace: Namespace = field(default_factory=Namespace)
     exact: bool = True
     problem: str | None = None
+    untold: Untold | None = None
+    session: str | None = None
