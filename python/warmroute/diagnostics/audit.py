@@ -20,6 +20,7 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from warmroute.openai_api import Match
 from warmroute.router import Decision, Outcome, Refusal, RouteRequest
 from warmroute.worker import Lane, LaneKey, Worker
 
@@ -139,8 +140,8 @@ class Audit(Collector):
 
     def settled(self, decision: Decision, outcome: Outcome) -> None:
         """Compare an answer's report with its prediction."""
-        token_ids = decision.request.token_ids
-        if decision.worker.removed or not outcome.completed or outcome.refused or token_ids is None:
+        told = decision.request.match is Match.EXACT
+        if decision.worker.removed or not outcome.completed or outcome.refused or not told:
             return
         if outcome.cached_tokens is None:
             self._note_mute(decision, outcome)

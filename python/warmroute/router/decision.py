@@ -7,6 +7,7 @@ from typing import Protocol
 from warmroute.block import BlockHashes, Namespace, Overlap
 from warmroute.cache_model import Tail
 from warmroute.errors import RefusalReason
+from warmroute.openai_api import Match
 from warmroute.policy import Candidate, Cost
 from warmroute.worker import Booking, Lane, Worker, WorkerId
 
@@ -15,9 +16,12 @@ from warmroute.worker import Booking, Lane, Worker, WorkerId
 class RouteRequest:
     """What the router needs to know of a request.
 
-    token_ids: the prompt whose prefix is looked up; None when it could not be told: then load alone decides.
-    prompt_tokens: all tokens to prefill, over all prompts of the body.
+    token_ids: the prompt whose prefix is looked up; None when it could not be told: then load and session decide.
+    prompt_tokens: all tokens to prefill, over all prompts of the body; an estimate unless the match is exact.
     rank: the data-parallel rank that the client itself asks for; where a worker has it, no other is considered.
+    complete: False where `token_ids` are only a true prefix of the prompt.
+    untold: one word for why the match is not exact; None where it is, or where there is no prompt.
+    session: what the client names as its conversation; looked at only where the match is not exact.
     """
 
     request_id: str
@@ -28,6 +32,16 @@ class RouteRequest:
     max_tokens: int | None = None
     namespace: Namespace = field(default_factory=Namespace)
     rank: int | None = None
+    complete: bool = True
+    untold: str | None = None
+    session: str | None = None
+
+    @property
+    def match(self) -> Match:
+        """How well the prompt is known."""
+        if self.token_ids is None:
+            return Match.NONE
+        return Match.EXACT if self.complete else Match.TEXT_PREFIX
 
 
 @dataclass(slots=True)
@@ -35,6 +49,7 @@ class WorkerCost:
     """One worker's line in a decision: its best lane, what that holds of the prompt, and the load on it.
 
     followed: the lane's KV events are heard; without them its cache is guessed from what it was sent.
+    session_tokens: of `cached_tokens` those that are only believed because the session was answered there.
     """
 
     worker: WorkerId
@@ -45,6 +60,7 @@ class WorkerCost:
     queued_tokens: int
     lane: Lane
     followed: bool
+    session_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +99,20 @@ class Decision:
     candidates: Sequence[Candidate] = field(repr=False)
     costs: Sequence[Cost] = field(repr=False)
     foundation: Foundation = field(compare=False, repr=False)
+    session_tokens: Sequence[int] = field(default=(), compare=False, repr=False)
     booking: Booking | None = field(default=None, compare=False)
 
     @property
     def considered(self) -> tuple[WorkerCost, ...]:
         """A line for each worker that could have got the request; made when asked for, as few ask."""
-        return tuple(map(_line, self.candidates, self.costs))
+        credits = self.session_tokens or (0,) * len(self.candidates)
+        return tuple(map(_line, self.candidates, self.costs, credits))
 
     @property
     def chosen(self) -> WorkerCost:
         """The line of the worker that got it."""
-        return _line(self.candidates[self.position], self.costs[self.position])
+        credit = self.session_tokens[self.position] if self.session_tokens else 0
+        return _line(self.candidates[self.position], self.costs[self.position], credit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +165,7 @@ class RouterObserver(Protocol):
         """A dispatched request ended."""
 
 
-def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
+def _line(candidate: Candidate, cost: Cost, session_tokens: int) -> WorkerCost:
     return WorkerCost(
         candidate.worker.id,
         cost,
@@ -156,4 +175,5 @@ def _line(candidate: Candidate, cost: Cost) -> WorkerCost:
         candidate.load.queued_tokens,
         candidate.lane,
         candidate.lane.followed,
+        session_tokens,
     )

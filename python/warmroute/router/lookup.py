@@ -22,7 +22,8 @@ class Holding:
     """What one lane holds of a prompt: the most tokens over its block sizes.
 
     `overlap` counts blocks of `block_size`. Of the prompt's blocks in the lane's own size, in which predictions are
-    made, it holds `own_blocks`; on a lane without events these may go on with the answer `tail`.
+    made, it holds `own_blocks`; on a lane without events these may go on with the answer `tail`. Where tokens are not
+    told, `session_tokens` of `cached_tokens` are there because the lane answered the prompt's session last.
     """
 
     lane: Lane
@@ -32,6 +33,7 @@ class Holding:
     own_size: int
     own_blocks: int
     tail: Tail | None = None
+    session_tokens: int = 0
 
 
 class Lookup:
@@ -45,7 +47,10 @@ class Lookup:
         sizes: BlockSizes,
         models: Mapping[LaneKey, CacheModel],
         now: float,
+        session: tuple[LaneKey, int] | None = None,
     ) -> None:
+        """`session`: the lane that answered the request's session last, and the tokens that it was left with."""
+        self._session = session
         self._request = request
         self._models = models
         self._now = now
@@ -81,7 +86,17 @@ class Lookup:
                 best = other
         if best.own_blocks and (model := self._models.get(lane.key)) is not None:
             self._follow_tail(best, model)
+        if self._session is not None and self._session[0] == lane.key:
+            self._count_session(best, self._session[1])
         return best
+
+    def _count_session(self, holding: Holding, left: int) -> None:
+        """Adds what the session left, unless what is told of the prompt is missing already: then the rest is, too."""
+        told = len(self._request.token_ids or ())
+        if holding.overlap.blocks < told // holding.block_size:
+            return
+        held = max(holding.cached_tokens, min(left, self._request.prompt_tokens - 1))
+        holding.session_tokens, holding.cached_tokens = held - holding.cached_tokens, held
 
     def _in_size(self, lane: Lane, size: int) -> Holding:
         overlap = self._overlaps.get(size, _NOWHERE).get(lane.key)

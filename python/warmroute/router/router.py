@@ -13,6 +13,7 @@ from warmroute.block import BlockHashes
 from warmroute.cache_model import CacheModel
 from warmroute.calibration import Calibration
 from warmroute.errors import RefusalReason
+from warmroute.openai_api import Match
 from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
 from warmroute.policy.least_loaded import LeastLoadedPolicy
 from warmroute.prefix_index import PrefixIndex
@@ -27,6 +28,7 @@ from warmroute.router.decision import (
 )
 from warmroute.router.eligibility import eligible
 from warmroute.router.lookup import Holding, Lookup
+from warmroute.router.sessions import Sessions
 from warmroute.worker import Lane, LaneKey, Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerTable
 
 _log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class Router:
         self.calibration = calibration or Calibration()
         self._observers = list(observers)
         self.block_sizes = BlockSizes(index)
+        self.sessions = Sessions(index)
         self._capacities: dict[LaneKey, int] = {}
         self._models: dict[LaneKey, CacheModel] = {}  # of the lanes that are not followed
         self._dispatched = 0
@@ -105,6 +108,7 @@ class Router:
         without events were sent before proves nothing now. What events confirmed is theirs to take back.
         """
         for lane in worker.lanes:
+            self.sessions.forget_lane(lane.key)
             if lane.key in self._models:
                 self._models[lane.key] = CacheModel(self.index, lane.key)
                 self._drop_predictions(lane)
@@ -133,6 +137,7 @@ class Router:
     def _forget_lane(self, lane: Lane) -> None:
         self.index.forget(lane.key)
         self.block_sizes.forget(lane)
+        self.sessions.forget_lane(lane.key)
         self._models.pop(lane.key, None)
         self._capacities.pop(lane.key, None)
 
@@ -166,7 +171,9 @@ class Router:
         if isinstance(workers, Refusal):
             return workers
         self.block_sizes.refresh(self.table, now)
-        lookup = Lookup(request, workers, self.index, self.block_sizes, self._models, now)
+        self.sessions.refresh(now)
+        held = self.sessions.held(request)
+        lookup = Lookup(request, workers, self.index, self.block_sizes, self._models, now, held)
         holdings = [lookup.best_lane(worker, rng) for worker in workers]
         candidates = [self._candidate(*each, request, now) for each in zip(workers, holdings, strict=True)]
         asked = PolicyRequest(
@@ -189,6 +196,7 @@ class Router:
             candidates=candidates,
             costs=costs,
             foundation=self._foundation(chosen, holding, lookup),
+            session_tokens=[each.session_tokens for each in holdings] if held else (),
         )
 
     def first_byte(self, decision: Decision, now: float, *, refused: bool = False) -> None:
@@ -199,7 +207,7 @@ class Router:
         assert decision.booking is not None, "only a dispatched decision has a first byte"
         was_waiting = decision.booking.prefilling
         self.table.end_prefill(decision.booking)
-        told = decision.request.stream and decision.request.token_ids is not None
+        told = decision.request.stream and decision.request.match is Match.EXACT
         if was_waiting and told and not refused and decision.tokens_ahead > 0:
             waited = now - decision.decided_at
             self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
@@ -214,6 +222,7 @@ class Router:
         if outcome.completed and outcome.output_tokens:
             self._learn(decision, outcome, outcome.output_tokens)
         self._correct(decision, outcome)
+        self.sessions.answered(decision, outcome)
         for observer in self._observers:
             observer.settled(decision, outcome)
 
@@ -288,7 +297,7 @@ class Router:
             return
         if outcome.computed_nothing:
             self._withdraw(decision, hashes)
-        elif model is not None and outcome.completed and decision.request.prompt_tokens == len(token_ids):
+        elif model is not None and outcome.completed and _is_whole(decision.request, token_ids):
             _keep(model, decision, hashes, token_ids, outcome)
 
     def _withdraw(self, decision: Decision, hashes: BlockHashes) -> None:
@@ -297,6 +306,11 @@ class Router:
             model.withdrawn(hashes, foundation.held_blocks, foundation.tail)
         else:
             self.index.truncate(decision.lane.key, hashes, foundation.held_blocks)
+
+
+def _is_whole(request: RouteRequest, token_ids: Sequence[int]) -> bool:
+    """Whether the ids are all of what the engine got."""
+    return request.complete and request.prompt_tokens == len(token_ids)
 
 
 def _keep(
