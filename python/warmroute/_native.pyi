@@ -224,6 +224,50 @@ class EventLane:
 
     def reset(self) -> None: ...
 
+# --- tokens ---
+
+__all__ += ["Encoder", "SegmentStats"]
+
+@final
+class Encoder:
+    """A `tokenizer.json` with a cache of segments. Ids are bytes of uint32 in the machine's order. From any thread."""
+
+    def __new__(cls, definition: bytes, cache_bytes: int) -> Self:
+        """From the bytes of a `tokenizer.json`; keeps about `cache_bytes` of segments. ValueError if it is none."""
+
+    def encode(self, text: str, add_special_tokens: bool) -> bytes:
+        """The ids of `text`, equal to `encode_whole`'s. ValueError for half a surrogate pair."""
+
+    def encode_prefix(self, text: str, add_special_tokens: bool) -> bytes:
+        """The leading ids of every text that begins with `text`. ValueError as above."""
+
+    def encode_whole(self, text: str, add_special_tokens: bool) -> bytes:
+        """The ids of `text`, encoded in one go without the cache. ValueError as above."""
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def added_tokens(self) -> list[tuple[int, str]]: ...
+    @property
+    def seams(self) -> list[str]:
+        """The kinds of places at which long texts are proven to be cut without harm."""
+
+    def stats(self) -> SegmentStats: ...
+
+@final
+class SegmentStats:
+    """What the segment cache holds, and how much of the texts it was asked for it had; in bytes."""
+
+    @property
+    def segments(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def asked_bytes(self) -> int: ...
+    @property
+    def found_bytes(self) -> int: ...
+
 # --- publishers' streams ---
 
 __all__ += ["ZmtpSubscriber"]

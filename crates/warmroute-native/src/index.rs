@@ -12,12 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use block_hashes::BlockHashes;
-use conversion::{finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier, to_token_ids};
+use conversion::{finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier};
 use overlap::Overlap;
 
 mod block_hashes;
 mod conversion;
 mod overlap;
+
+pub(crate) use conversion::to_token_ids;
 
 /// Calls over more blocks than this let other Python threads run. Shorter ones do not: hashing or storing this many takes
 /// less than a millisecond (`bench/prefix_index.py`), while getting the interpreter back from a busy thread can take its

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod index;
 mod kv_event;
 mod relay;
+mod tokens;
 mod zmtp;
 
 /// Gives memory back when much of the index is removed, which the C library's allocator does by chance.
@@ -17,5 +18,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     index::register(module)?;
     kv_event::register(module)?;
     zmtp::register(module)?;
+    tokens::register(module)?;
     relay::register(module)
 }

@@ -32,7 +32,7 @@ class Codec(Protocol):
 
     def encode(self, prompt: Prompt) -> TokenIds: ...
 
-    def encode_text(self, text: str, add_special_tokens: bool) -> list[int]: ...
+    def encode_text(self, text: str, add_special_tokens: bool) -> Sequence[int]: ...
 
     def decode(self, ids: Sequence[int]) -> str: ...
 
@@ -100,4 +100,6 @@ class AnswerBook:
 def _single_tokens(codec: Codec, texts: Sequence[str], pattern: re.Pattern[str]) -> list[int]:
     """Tokens whose text matches `pattern` and is encoded as that token again, at most `_MOST_WORDS`."""
     matching = (token for token, text in enumerate(texts) if pattern.fullmatch(text))
-    return list(islice((token for token in matching if codec.encode_text(texts[token], False) == [token]), _MOST_WORDS))
+    return list(
+        islice((token for token in matching if list(codec.encode_text(texts[token], False)) == [token]), _MOST_WORDS)
+    )

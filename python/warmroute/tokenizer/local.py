@@ -1,12 +1,12 @@
 """A tokenizer in this process: chat template, then text to ids."""
 
+from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from tokenizers import Tokenizer
-
+from warmroute._native import Encoder, SegmentStats
 from warmroute.errors import ModelAssetError, TemplateError
 from warmroute.openai_api import ChatContent, Content, JsonObject, Prompt, TokenContent
 from warmroute.tokenizer.assets import DEFAULT_TEMPLATE, TokenizerAssets, find_assets
@@ -14,50 +14,64 @@ from warmroute.tokenizer.chat_template import ChatTemplate, Clock
 from warmroute.tokenizer.conversation import engine_messages, engine_tools
 from warmroute.tokenizer.token_ids import TokenIds
 
+DEFAULT_CACHE_BYTES = 128 * 2**20
+"""Some ten million tokens of text: a hundred conversations of 100,000 each."""
+
 
 class LocalTokenizer:
-    """Renders and encodes prompts as the engine that serves the model does. Safe from any thread."""
+    """Renders and encodes prompts as the engine that serves the model does. Safe from any thread.
 
-    def __init__(self, tokenizer: Tokenizer, assets: TokenizerAssets, clock: Clock = datetime.now) -> None:
+    What was encoded before is not encoded again: segments of text and their ids are kept, see `crates/tokens`.
+    """
+
+    def __init__(self, encoder: Encoder, assets: TokenizerAssets, clock: Clock = datetime.now) -> None:
         """`clock` is what templates read that write the date. Raises TemplateError for an unreadable template."""
-        self._tokenizer = tokenizer
+        self._encoder = encoder
         self._special_tokens = assets.special_tokens
         self._templates = {name: ChatTemplate(text, clock) for name, text in assets.templates.items()}
         self._template_names = {text: name for name, text in assets.templates.items()}
 
     @classmethod
-    def load(cls, source: str | Path, clock: Clock = datetime.now) -> Self:
-        """From a folder, the name of a packaged model, or a hub id. Raises ModelAssetError."""
+    def load(cls, source: str | Path, clock: Clock = datetime.now, *, cache_bytes: int = DEFAULT_CACHE_BYTES) -> Self:
+        """From a folder, the name of a packaged model, or a hub id; keeps `cache_bytes` of encoded segments.
+
+        Raises ModelAssetError.
+        """
         assets = find_assets(source)
+        file = assets.folder / "tokenizer.json"
         try:
-            tokenizer = Tokenizer.from_file(str(assets.folder / "tokenizer.json"))
-            return cls(tokenizer, assets, clock)
+            return cls(Encoder(file.read_bytes(), cache_bytes), assets, clock)
         except TemplateError as exc:
             raise ModelAssetError(f"{assets.folder}: {exc}") from exc
-        except Exception as exc:  # `tokenizers` raises bare Exception.
-            raise ModelAssetError(f"{assets.folder / 'tokenizer.json'} cannot be read ({exc}); fetch it again") from exc
+        except (OSError, ValueError) as exc:
+            raise ModelAssetError(f"{file} cannot be read ({exc}); fetch it again") from exc
 
     @property
     def vocab_size(self) -> int:
         """Tokens in the vocabulary, special ones included."""
-        return self._tokenizer.get_vocab_size()
+        return self._encoder.vocab_size
 
     def encode(self, prompt: Prompt) -> TokenIds:
         """The ids of the first content and the number over all. Raises TemplateError."""
         lists = [self._encode(content) for content in prompt.contents]
-        return TokenIds(lists[0] if lists else [], sum(map(len, lists)))
+        return TokenIds(lists[0] if lists else array("I"), sum(map(len, lists)))
 
-    def encode_text(self, text: str, add_special_tokens: bool) -> list[int]:
+    def encode_text(self, text: str, add_special_tokens: bool) -> "array[int]":
         """The ids of a text. Raises TemplateError for one that holds half of a surrogate pair."""
         try:
-            # The batch call lets other threads run while it works; `encode` does not.
-            return self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
-        except TypeError as exc:
+            return _ids(self._encoder.encode(text, add_special_tokens))
+        except UnicodeEncodeError as exc:
             raise TemplateError("the text holds half of a surrogate pair") from exc
+        except ValueError as exc:
+            raise TemplateError(f"the text cannot be encoded: {exc}"[:500]) from exc
+
+    def segment_stats(self) -> SegmentStats:
+        """What is kept of encoded segments, and how often it was of use."""
+        return self._encoder.stats()
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
         """The text of `ids`; bytes that are no character become U+FFFD."""
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens))
+        return self._encoder.decode(ids, skip_special_tokens)
 
     def render_chat(self, messages: list[JsonObject], tools: list[JsonObject] | None = None, **options: Any) -> str:
         """The text of a conversation; `options` are fields of ChatContent. Raises TemplateError."""
@@ -72,9 +86,9 @@ class LocalTokenizer:
             return template.render_open(messages, variables)
         return template.render(messages, variables)
 
-    def _encode(self, content: Content) -> list[int]:
+    def _encode(self, content: Content) -> "array[int]":
         if isinstance(content, TokenContent):
-            return list(content.token_ids)
+            return array("I", content.token_ids)
         if isinstance(content, ChatContent):
             return self.encode_text(self.render(content), content.add_special_tokens)
         return self.encode_text(content.text, content.add_special_tokens)
@@ -99,3 +113,9 @@ class LocalTokenizer:
             options["documents"] = chat.documents
         cue = chat.add_generation_prompt and not chat.continue_final_message
         return options | {"tools": engine_tools(chat.tools), "add_generation_prompt": cue}
+
+
+def _ids(data: bytes) -> "array[int]":
+    ids: array[int] = array("I")
+    ids.frombytes(data)
+    return ids

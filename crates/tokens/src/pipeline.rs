@@ -1,0 +1,443 @@
+//! What a tokenizer's definition proves: which seams its texts may be cut at, and how what follows a cut is encoded.
+//!
+//! The parts of the definition are those of `tokenizers` 0.23: `normalizer`, `added_tokens`, `pre_tokenizer`, `model`.
+//! A text goes through them in this order; each step hands pieces to the next, which treats each by itself. A seam is
+//! proven when every step up to some point keeps both sides apart, and at that point a piece ends there for certain:
+//! at a pre-tokenizer that begins a new one, or else at the model, whose vocabulary has no token across.
+//! Whatever is not known here proves nothing, and then texts are cut at added tokens alone.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::{NormalizedString, Normalizer};
+
+use crate::pattern::{Proof, prove};
+use crate::seam::Seam;
+
+/// The pattern of the `ByteLevel` pre-tokenizer, which stands in the code of `tokenizers`, not in a definition.
+const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// What takes the place of a space: in `SentencePiece`'s vocabularies, and in byte-level ones.
+const META_SPACE: &str = "▁";
+const BYTE_SPACE: &str = "Ġ";
+
+/// What of a definition counts here. The merges are most of a file and are left out.
+#[derive(Deserialize)]
+struct Outline {
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    pre_tokenizer: Value,
+    #[serde(default)]
+    added_tokens: Value,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    #[serde(default, rename = "merges")]
+    _merges: IgnoredAny,
+    #[serde(flatten)]
+    facts: Map<String, Value>,
+}
+
+/// The definition in `bytes`, a `tokenizer.json`, without its merges.
+pub fn outline(bytes: &[u8]) -> serde_json::Result<Value> {
+    let outline: Outline = serde_json::from_slice(bytes)?;
+    Ok(json!({
+        "normalizer": outline.normalizer,
+        "pre_tokenizer": outline.pre_tokenizer,
+        "added_tokens": outline.added_tokens,
+        "model": outline.model.facts,
+    }))
+}
+
+/// The kinds of seam at which texts of this definition may be cut.
+pub fn proven_seams(definition: &Value) -> Vec<Seam> {
+    let proven = |seam: &Seam| Walk::new(definition, *seam).is_some_and(Walk::ends_at_seam);
+    Seam::ALL.into_iter().filter(proven).collect()
+}
+
+/// The steps before the model, where they differ from the definition's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    pub normalizer: Value,
+    pub pre_tokenizer: Value,
+}
+
+impl Steps {
+    fn of(definition: &Value) -> Self {
+        Self {
+            normalizer: definition["normalizer"].clone(),
+            pre_tokenizer: definition["pre_tokenizer"].clone(),
+        }
+    }
+}
+
+/// The steps for a piece that is not the first of its text; None where they are the same.
+pub fn after_a_token(definition: &Value) -> Option<Steps> {
+    let mut changed = Steps::of(definition);
+    change_each(&mut changed.pre_tokenizer, |step| {
+        (kind(step) == "Metaspace" && step["prepend_scheme"] == "first").then(|| without_prefix(step))
+    });
+    (changed != Steps::of(definition)).then_some(changed)
+}
+
+/// The steps for a segment that follows a seam; None where they are the same.
+pub fn after_a_seam(definition: &Value) -> Option<Steps> {
+    let mut changed = Steps::of(definition);
+    change_each(&mut changed.pre_tokenizer, |step| {
+        (kind(step) == "Metaspace").then(|| without_prefix(step))
+    });
+    let normalizers = steps(&definition["normalizer"], "normalizers");
+    let kept: Vec<&Value> = normalizers
+        .iter()
+        .copied()
+        .filter(|step| kind(step) != "Prepend")
+        .collect();
+    if kept.len() < normalizers.len() {
+        changed.normalizer = json!({"type": "Sequence", "normalizers": kept});
+    }
+    (changed != Steps::of(definition)).then_some(changed)
+}
+
+fn change_each(pre_tokenizer: &mut Value, change: impl Fn(&Value) -> Option<Value>) {
+    if let Some(members) = pre_tokenizer.get_mut("pretokenizers").and_then(Value::as_array_mut) {
+        for member in members {
+            if let Some(new) = change(member) {
+                *member = new;
+            }
+        }
+    } else if let Some(new) = change(pre_tokenizer) {
+        *pre_tokenizer = new;
+    }
+}
+
+fn without_prefix(metaspace: &Value) -> Value {
+    json!({
+        "type": "Metaspace",
+        "replacement": metaspace["replacement"],
+        "prepend_scheme": "never",
+        "split": splits(metaspace),
+    })
+}
+
+/// One seam on its way through the steps.
+struct Walk<'a> {
+    definition: &'a Value,
+    seam: Seam,
+    /// What a space has become.
+    space: &'static str,
+}
+
+impl<'a> Walk<'a> {
+    /// None where the normalizer, or an added token, might join both sides.
+    fn new(definition: &'a Value, seam: Seam) -> Option<Self> {
+        let mut walk = Self {
+            definition,
+            seam,
+            space: " ",
+        };
+        let normalizers = steps(&definition["normalizer"], "normalizers");
+        let apart = normalizers.iter().all(|step| walk.normalizer_keeps_apart(step));
+        (apart && walk.added_tokens_keep_apart(&normalizers)).then_some(walk)
+    }
+
+    fn normalizer_keeps_apart(&mut self, step: &Value) -> bool {
+        match kind(step) {
+            // Neither character composes with the other, nor changes by itself.
+            "NFC" | "Prepend" => true,
+            // These take voiced kana apart, or fold full-width forms into others.
+            "NFD" | "NFKC" | "NFKD" | "Lowercase" => self.seam == Seam::Space,
+            "Replace" => self.replacement_keeps_apart(step),
+            _ => false,
+        }
+    }
+
+    fn replacement_keeps_apart(&mut self, step: &Value) -> bool {
+        let Some(text) = step["pattern"]["String"].as_str() else {
+            return false;
+        };
+        if text == " " && step["content"] == META_SPACE {
+            self.space = META_SPACE;
+            return true;
+        }
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(only), None) => !self.seam.may_precede(only) && !self.seam.may_follow(only) && only != ' ',
+            _ => false,
+        }
+    }
+
+    /// Added tokens that are looked for in the normalized text could stand across a seam, or take white space with them.
+    fn added_tokens_keep_apart(&self, normalizers: &[&Value]) -> bool {
+        let tokens = self.definition["added_tokens"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let mut normalized = tokens.iter().filter(|token| token["normalized"] != false).peekable();
+        if normalized.peek().is_none() {
+            return true;
+        }
+        let prefixed = normalizers.iter().any(|step| kind(step) == "Prepend");
+        !prefixed && normalized.all(|token| self.token_keeps_apart(token))
+    }
+
+    fn token_keeps_apart(&self, token: &Value) -> bool {
+        let plain = ["lstrip", "rstrip", "single_word"]
+            .iter()
+            .all(|flag| token[flag] != true);
+        let content = token["content"].as_str().and_then(|content| self.normalized(content));
+        plain && content.is_some_and(|content| !self.stands_in(&content) && !self.seam.stands_in(&content))
+    }
+
+    fn normalized(&self, content: &str) -> Option<String> {
+        let mut text = NormalizedString::from(content);
+        if !self.definition["normalizer"].is_null() {
+            let normalizer: NormalizerWrapper = serde_json::from_value(self.definition["normalizer"].clone()).ok()?;
+            normalizer.normalize(&mut text).ok()?;
+        }
+        Some(text.get().to_owned())
+    }
+
+    /// Whether some step ends a piece at the seam for certain.
+    fn ends_at_seam(mut self) -> bool {
+        let steps = steps(&self.definition["pre_tokenizer"], "pretokenizers");
+        // Further on it would put its mark before pieces that begin elsewhere.
+        if steps.iter().skip(1).any(|step| kind(step) == "Metaspace") {
+            return false;
+        }
+        for step in steps {
+            let proof = self.pre_tokenizer(step);
+            if !proof.separates {
+                return false;
+            }
+            if proof.begins {
+                return true;
+            }
+        }
+        self.vocabulary_ends_at_seam()
+    }
+
+    fn pre_tokenizer(&mut self, step: &Value) -> Proof {
+        let separates = |separates| Proof {
+            separates,
+            begins: false,
+        };
+        let begins = |begins| Proof {
+            separates: begins,
+            begins,
+        };
+        match kind(step) {
+            "Split" => self.split(step),
+            "ByteLevel" => self.byte_level(step),
+            "Digits" => separates(self.is_plain()),
+            "Punctuation" => separates(self.is_plain() && step["behavior"] == "Isolated"),
+            "Metaspace" => self.metaspace(step),
+            "Whitespace" | "WhitespaceSplit" | "BertPreTokenizer" => {
+                begins(self.is_plain() && self.seam == Seam::Space)
+            }
+            _ => separates(false),
+        }
+    }
+
+    /// Whether the text is still as it was written, as far as the seam goes.
+    fn is_plain(&self) -> bool {
+        self.space == " "
+    }
+
+    fn split(&self, step: &Value) -> Proof {
+        let isolated = step["behavior"] == "Isolated" || (step["behavior"] == "Removed" && step["invert"] == true);
+        // A text without spaces is not split at them, however that is done.
+        let idle = step["pattern"]["String"] == " " && self.space == META_SPACE;
+        match step["pattern"]["Regex"].as_str() {
+            Some(pattern) if isolated && self.is_plain() => prove(pattern, self.seam),
+            _ => Proof {
+                separates: idle,
+                begins: false,
+            },
+        }
+    }
+
+    fn byte_level(&mut self, step: &Value) -> Proof {
+        // A space that is put before a piece changes none that begins with one.
+        let changes = step["add_prefix_space"] != false && self.seam != Seam::Space;
+        let plain = self.is_plain() && !changes;
+        if step["use_regex"] != false {
+            let proof = prove(BYTE_LEVEL, self.seam);
+            return Proof {
+                separates: plain && proof.separates,
+                begins: plain && proof.begins,
+            };
+        }
+        self.space = BYTE_SPACE;
+        Proof {
+            // Other characters are several bytes here.
+            separates: plain && self.seam == Seam::Space,
+            begins: false,
+        }
+    }
+
+    fn metaspace(&mut self, step: &Value) -> Proof {
+        let usual = step["replacement"] == META_SPACE && self.space != BYTE_SPACE;
+        self.space = META_SPACE;
+        Proof {
+            separates: usual,
+            begins: usual && self.seam == Seam::Space && splits(step),
+        }
+    }
+
+    /// The model may join what it likes, if it has a token for it. It has none across the seam, and both sides are known
+    /// to it, so that they are not one unknown token either.
+    fn vocabulary_ends_at_seam(&self) -> bool {
+        let model = &self.definition["model"];
+        let unset = |name: &str| model[name].is_null() || model[name] == "";
+        let merges_alone = kind(model) == "BPE"
+            && (model["dropout"].is_null() || model["dropout"] == 0.0)
+            && unset("continuing_subword_prefix")
+            && unset("end_of_word_suffix")
+            && model["ignore_merges"] != true;
+        let Some(vocabulary) = model["vocab"].as_object() else {
+            return false;
+        };
+        merges_alone
+            && self.followers().iter().all(|next| vocabulary.contains_key(next))
+            && !vocabulary.keys().any(|token| self.stands_in(token))
+    }
+
+    /// What follows the seam, as it is by now.
+    fn followers(&self) -> Vec<String> {
+        match self.seam {
+            Seam::Space => vec![self.space.to_owned()],
+            Seam::Ideographic => self.seam.after().iter().map(char::to_string).collect(),
+        }
+    }
+
+    fn stands_in(&self, token: &str) -> bool {
+        let followers = self.followers();
+        token.char_indices().any(|(at, character)| {
+            let rest = &token[at + character.len_utf8()..];
+            self.seam.may_precede(character) && followers.iter().any(|next| rest.starts_with(next.as_str()))
+        })
+    }
+}
+
+fn splits(metaspace: &Value) -> bool {
+    metaspace["split"] != false
+}
+
+fn kind(step: &Value) -> &str {
+    step["type"].as_str().unwrap_or_default()
+}
+
+/// The members of a sequence, the sequences in it flattened; a step alone; or none.
+fn steps<'a>(step: &'a Value, members: &str) -> Vec<&'a Value> {
+    if step.is_null() {
+        return Vec::new();
+    }
+    match step[members].as_array() {
+        Some(found) if kind(step) == "Sequence" => found.iter().flat_map(|member| steps(member, members)).collect(),
+        _ => vec![step],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte_level() -> Value {
+        json!({
+            "added_tokens": [{"id": 2, "content": "<|end|>", "normalized": false, "special": true}],
+            "normalizer": {"type": "NFC"},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}| ?[^\s\p{N}]+|\s+(?!\S)|\s+"},
+                 "behavior": "Isolated", "invert": false},
+                {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false},
+            ]},
+            "model": {"type": "BPE", "vocab": {"a": 0, "Ġ": 1, "a b": 3}},
+        })
+    }
+
+    fn sentence_piece() -> Value {
+        json!({
+            "added_tokens": [],
+            "normalizer": {"type": "Sequence", "normalizers": [
+                {"type": "Prepend", "prepend": "▁"},
+                {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+            ]},
+            "pre_tokenizer": null,
+            "model": {"type": "BPE", "dropout": null, "byte_fallback": true, "vocab": {"▁": 0, "▁a": 1, "▁▁": 2, "a": 3}},
+        })
+    }
+
+    fn with(mut definition: Value, pointer: &str, value: Value) -> Value {
+        *definition.pointer_mut(pointer).expect(pointer) = value;
+        definition
+    }
+
+    #[test]
+    fn a_pattern_that_begins_at_a_space_proves_that_seam() {
+        assert_eq!(proven_seams(&byte_level()), [Seam::Space]);
+        assert_eq!(after_a_seam(&byte_level()), None);
+    }
+
+    #[test]
+    fn a_vocabulary_without_inner_spaces_proves_it_too() {
+        assert_eq!(proven_seams(&sentence_piece()), [Seam::Space]);
+        let inner = with(sentence_piece(), "/model/vocab", json!({"▁": 0, "a▁": 1}));
+        assert!(proven_seams(&inner).is_empty());
+        let unknown = with(sentence_piece(), "/model/vocab", json!({"a": 1}));
+        assert!(proven_seams(&unknown).is_empty());
+    }
+
+    #[test]
+    fn what_follows_a_seam_gets_no_mark_of_its_own() {
+        let changed = after_a_seam(&sentence_piece()).expect("it differs");
+        assert_eq!(steps(&changed.normalizer, "normalizers").len(), 1);
+        let first = with(
+            sentence_piece(),
+            "/pre_tokenizer",
+            json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false}),
+        );
+        let changed = after_a_token(&first).expect("it differs");
+        assert_eq!(changed.pre_tokenizer["prepend_scheme"], "never");
+        assert_eq!(changed.pre_tokenizer["split"], false);
+        assert_eq!(after_a_token(&sentence_piece()), None);
+    }
+
+    #[test]
+    fn what_might_join_both_sides_proves_nothing() {
+        for (pointer, value) in [
+            (
+                "/normalizer",
+                json!({"type": "Strip", "strip_left": true, "strip_right": true}),
+            ),
+            (
+                "/normalizer",
+                json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}),
+            ),
+            (
+                "/normalizer",
+                json!({"type": "Replace", "pattern": {"String": "a"}, "content": " "}),
+            ),
+            ("/added_tokens/0", json!({"content": "a b", "normalized": true})),
+            (
+                "/added_tokens/0",
+                json!({"content": "<a>", "normalized": true, "rstrip": true}),
+            ),
+            ("/pre_tokenizer/pretokenizers/0/behavior", json!("MergedWithNext")),
+            ("/pre_tokenizer/pretokenizers/0/pattern/Regex", json!(r"\S+ ?|\s+")),
+            ("/pre_tokenizer/pretokenizers/0", json!({"type": "UnicodeScripts"})),
+        ] {
+            assert!(
+                proven_seams(&with(byte_level(), pointer, value.clone())).is_empty(),
+                "{value}"
+            );
+        }
+        for (pointer, value) in [("/model/type", json!("Unigram")), ("/model/dropout", json!(0.1))] {
+            assert!(
+                proven_seams(&with(sentence_piece(), pointer, value.clone())).is_empty(),
+                "{value}"
+            );
+        }
+    }
+}

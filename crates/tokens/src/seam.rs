@@ -1,0 +1,179 @@
+//! Seams: places inside a piece of text at which it may be cut.
+
+/// A kind of place, told by the characters on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seam {
+    /// Between an ASCII letter, a digit or one of `, . : ;` and a space.
+    Space,
+    /// Between a Chinese or Japanese character and a full stop, comma or the like of theirs.
+    Ideographic,
+}
+
+impl Seam {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Space, Self::Ideographic];
+
+    /// A word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Space => "space",
+            Self::Ideographic => "ideographic",
+        }
+    }
+
+    /// The ranges of the characters before it.
+    pub(crate) fn before(self) -> &'static [(char, char)] {
+        match self {
+            // Few vocabularies join one of these to what comes after a space; `>` is joined in Gemma's.
+            Self::Space => &[('a', 'z'), ('A', 'Z'), ('0', '9'), (',', ','), ('.', '.'), (':', ';')],
+            // Hiragana and Katakana without the marks that combine, and the common Chinese characters.
+            Self::Ideographic => &[
+                ('\u{3041}', '\u{3096}'),
+                ('\u{30a1}', '\u{30fa}'),
+                ('\u{4e00}', '\u{9fa5}'),
+            ],
+        }
+    }
+
+    /// The characters after it.
+    pub(crate) fn after(self) -> &'static [char] {
+        match self {
+            Self::Space => &[' '],
+            Self::Ideographic => &['。', '，', '、', '；', '：', '？', '！'],
+        }
+    }
+
+    pub(crate) fn may_precede(self, character: char) -> bool {
+        self.before()
+            .iter()
+            .any(|&(low, high)| (low..=high).contains(&character))
+    }
+
+    pub(crate) fn may_follow(self, character: char) -> bool {
+        self.after().contains(&character)
+    }
+
+    /// Whether it occurs anywhere in `text`.
+    pub(crate) fn stands_in(self, text: &str) -> bool {
+        text.chars()
+            .zip(text.chars().skip(1))
+            .any(|(left, right)| self.may_precede(left) && self.may_follow(right))
+    }
+}
+
+/// A segment is as short as this many bytes only where its piece is: shorter ones cost more to look up than to encode.
+const SHORTEST: usize = 256;
+/// From here on any seam ends the segment.
+const LONG: usize = 2_048;
+/// Of the seams in between one in this many ends it: some 500 bytes further, or a hundred tokens.
+const ONE_IN: u64 = 64;
+/// How many bytes before a seam decide.
+const WINDOW: usize = 8;
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Where the segment that begins at `start` of `piece` ends: a seam of one of `kinds`, or the piece's end.
+///
+/// What decides are the bytes just before a seam, not how many came before, so that equal texts fall into equal
+/// segments soon after a difference.
+pub fn segment_end(piece: &str, start: usize, kinds: &[Seam]) -> usize {
+    let bytes = piece.as_bytes();
+    let mut at = start + SHORTEST;
+    if kinds.is_empty() {
+        return bytes.len();
+    }
+    while at < bytes.len() {
+        if is_seam(piece, at, kinds) && (at - start >= LONG || chosen(&bytes[at - WINDOW..at])) {
+            return at;
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+fn is_seam(piece: &str, at: usize, kinds: &[Seam]) -> bool {
+    let bytes = piece.as_bytes();
+    if bytes[at] == b' ' {
+        return kinds.contains(&Seam::Space) && Seam::Space.may_precede(char::from(bytes[at - 1]));
+    }
+    // The others begin with these bytes in UTF-8; most text is passed over by this alone.
+    matches!(bytes[at], 0xe3 | 0xef) && kinds.contains(&Seam::Ideographic) && is_ideographic(piece, at)
+}
+
+fn is_ideographic(piece: &str, at: usize) -> bool {
+    if !piece.is_char_boundary(at) {
+        return false;
+    }
+    let follows = piece[at..]
+        .chars()
+        .next()
+        .is_some_and(|next| Seam::Ideographic.may_follow(next));
+    follows
+        && piece[..at]
+            .chars()
+            .next_back()
+            .is_some_and(|last| Seam::Ideographic.may_precede(last))
+}
+
+fn chosen(window: &[u8]) -> bool {
+    let number = window
+        .iter()
+        .fold(0_u64, |number, &byte| (number << 8) | u64::from(byte));
+    number.wrapping_mul(MULTIPLIER) >> (64 - ONE_IN.trailing_zeros()) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments<'a>(piece: &'a str, kinds: &[Seam]) -> Vec<&'a str> {
+        let mut start = 0;
+        let mut found = Vec::new();
+        while start < piece.len() {
+            let end = segment_end(piece, start, kinds);
+            found.push(&piece[start..end]);
+            start = end;
+        }
+        found
+    }
+
+    fn words(count: usize) -> String {
+        let words: Vec<String> = (0..count).map(|i| format!("word{} ", i * i % 977)).collect();
+        words.concat()
+    }
+
+    #[test]
+    fn segments_cover_the_piece_and_end_at_seams() {
+        let piece = words(2_000);
+        let found = segments(&piece, &Seam::ALL);
+        assert_eq!(found.concat(), piece);
+        assert!(found.len() > 10);
+        assert!(found[1..].iter().all(|segment| segment.starts_with(' ')));
+        assert!(found[..found.len() - 1].iter().all(|segment| segment.len() >= SHORTEST));
+    }
+
+    #[test]
+    fn a_text_cut_from_the_front_falls_into_the_same_segments_again() {
+        let piece = words(4_000);
+        let whole = segments(&piece, &[Seam::Space]);
+        let cut = segments(&piece[3_001..], &[Seam::Space]);
+        let shared = cut.iter().filter(|segment| whole.contains(segment)).count();
+        assert!(shared * 4 > cut.len() * 3, "{shared} of {}", cut.len());
+    }
+
+    #[test]
+    fn chinese_is_cut_before_its_stops() {
+        let piece = "路由器把每个请求发送到已经保存了它的前缀的工作节点。".repeat(100);
+        let found = segments(&piece, &Seam::ALL);
+        assert!(found.len() > 2);
+        assert!(found[1..].iter().all(|segment| segment.starts_with('。')));
+        assert_eq!(segments(&piece, &[Seam::Space]).len(), 1);
+    }
+
+    #[test]
+    fn without_a_seam_a_piece_stays_whole() {
+        let piece = "x".repeat(100_000);
+        assert_eq!(segments(&piece, &Seam::ALL), [piece.as_str()]);
+        assert_eq!(segments(&words(4_000), &[]).len(), 1);
+    }
+}

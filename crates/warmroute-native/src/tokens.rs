@@ -1,0 +1,120 @@
+//! The encoder as Python sees it: text in, ids out as bytes of uint32, the interpreter free meanwhile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ::tokens::{CacheStats, Encoder as Inner, EncoderError, Seam};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::index::to_token_ids;
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Encoder>()?;
+    module.add_class::<SegmentStats>()
+}
+
+/// One tokenizer with its segment cache.
+#[pyclass(module = "warmroute._native", frozen)]
+struct Encoder {
+    inner: Inner,
+}
+
+#[pymethods]
+impl Encoder {
+    #[new]
+    fn new(py: Python<'_>, definition: &[u8], cache_bytes: u64) -> PyResult<Self> {
+        let inner = guarded(py, || Inner::new(definition, cache_bytes))?;
+        Ok(Self { inner })
+    }
+
+    fn encode<'py>(&self, py: Python<'py>, text: &str, add_special_tokens: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let ids = guarded(py, || self.inner.encode(text, add_special_tokens))?;
+        Ok(bytes_of(py, &ids))
+    }
+
+    fn encode_prefix<'py>(
+        &self,
+        py: Python<'py>,
+        text: &str,
+        add_special_tokens: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let ids = guarded(py, || self.inner.encode_prefix(text, add_special_tokens))?;
+        Ok(bytes_of(py, &ids))
+    }
+
+    fn encode_whole<'py>(
+        &self,
+        py: Python<'py>,
+        text: &str,
+        add_special_tokens: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let ids = guarded(py, || self.inner.encode_whole(text, add_special_tokens))?;
+        Ok(bytes_of(py, &ids))
+    }
+
+    fn decode(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, skip_special_tokens: bool) -> PyResult<String> {
+        let ids = to_token_ids(ids)?;
+        guarded(py, || self.inner.decode(&ids, skip_special_tokens))
+    }
+
+    #[getter]
+    fn vocab_size(&self) -> usize {
+        self.inner.vocab_size()
+    }
+
+    #[getter]
+    fn added_tokens(&self) -> Vec<(u32, String)> {
+        self.inner.added_tokens()
+    }
+
+    #[getter]
+    fn seams(&self) -> Vec<&'static str> {
+        self.inner.seams().iter().map(|&seam| Seam::name(seam)).collect()
+    }
+
+    fn stats(&self) -> SegmentStats {
+        SegmentStats {
+            stats: self.inner.cache_stats(),
+        }
+    }
+}
+
+#[pyclass(module = "warmroute._native", frozen)]
+struct SegmentStats {
+    stats: CacheStats,
+}
+
+#[pymethods]
+impl SegmentStats {
+    #[getter]
+    fn segments(&self) -> u64 {
+        self.stats.segments
+    }
+
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.stats.bytes
+    }
+
+    #[getter]
+    fn asked_bytes(&self) -> u64 {
+        self.stats.asked_bytes
+    }
+
+    #[getter]
+    fn found_bytes(&self) -> u64 {
+        self.stats.found_bytes
+    }
+}
+
+/// Work without the interpreter. The library panics on some definitions and texts; that is an error like any other.
+fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, EncoderError> + Send) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work)))
+        .map_err(|_| PyValueError::new_err("the tokenizer failed on this"))?
+        .map_err(|error| PyValueError::new_err(error.0))
+}
+
+fn bytes_of<'py>(py: Python<'py>, ids: &[u32]) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, bytemuck::cast_slice(ids))
+}
