@@ -49,6 +49,7 @@ class ChatTemplate:
             self._template = environment.from_string(source)
         except (jinja2.TemplateError, RecursionError) as exc:
             raise TemplateError(f"the chat template cannot be read: {exc}") from exc
+        self.source = source
         self.takes_parts = iterates_over_content(syntax)
         self.knows_developer = "'developer'" in source or '"developer"' in source
 
