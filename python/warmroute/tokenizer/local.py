@@ -1,21 +1,40 @@
 """A tokenizer in this process: chat template, then text to ids."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
 from warmroute._native import Encoder, SegmentStats
 from warmroute.errors import ModelAssetError, TemplateError
 from warmroute.openai_api import ChatContent, Content, JsonObject, Prompt, TokenContent
-from warmroute.tokenizer.assets import DEFAULT_TEMPLATE, TokenizerAssets, find_assets
+from warmroute.tokenizer.assets import TokenizerAssets, find_assets
 from warmroute.tokenizer.chat_template import ChatTemplate, Clock
-from warmroute.tokenizer.conversation import engine_messages, engine_tools
+from warmroute.tokenizer.dialect import Dialect, Rendered, render, template_name
 from warmroute.tokenizer.token_ids import TokenIds
 
 DEFAULT_CACHE_BYTES = 128 * 2**20
 """Some ten million tokens of text: a hundred conversations of 100,000 each."""
+
+# A fleet's clients bring a few templates of their own, each many times; compiling one takes milliseconds.
+_CLIENT_TEMPLATES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One content of a prompt as the engine sees it.
+
+    text: what is encoded; None for a content that came as ids.
+    complete: False where `text` is only the beginning, and `ids` those of it that nothing further on can change.
+    """
+
+    text: str | None
+    ids: "array[int]"
+    complete: bool = True
 
 
 class LocalTokenizer:
@@ -24,46 +43,79 @@ class LocalTokenizer:
     What was encoded before is not encoded again: segments of text and their ids are kept, see `crates/tokens`.
     """
 
-    def __init__(self, encoder: Encoder, assets: TokenizerAssets, clock: Clock = datetime.now) -> None:
-        """`clock` is what templates read that write the date. Raises TemplateError for an unreadable template."""
+    def __init__(
+        self,
+        encoder: Encoder,
+        assets: TokenizerAssets,
+        clock: Clock = datetime.now,
+        *,
+        trust_request_chat_template: bool = False,
+    ) -> None:
+        """`clock` is what templates read that write the date.
+
+        trust_request_chat_template: render by a template that a client brings; engines refuse it unless told so.
+        Raises TemplateError for an unreadable template.
+        """
         self._encoder = encoder
         self._special_tokens = assets.special_tokens
         self._templates = {name: ChatTemplate(text, clock) for name, text in assets.templates.items()}
         self._template_names = {text: name for name, text in assets.templates.items()}
+        self._trusts_clients = trust_request_chat_template
+        self._client_template = lru_cache(_CLIENT_TEMPLATES)(lambda text: ChatTemplate(text, clock))
 
     @classmethod
-    def load(cls, source: str | Path, clock: Clock = datetime.now, *, cache_bytes: int = DEFAULT_CACHE_BYTES) -> Self:
-        """From a folder, the name of a packaged model, or a hub id; keeps `cache_bytes` of encoded segments.
+    def load(
+        cls,
+        source: str | Path | TokenizerAssets,
+        clock: Clock = datetime.now,
+        *,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        trust_request_chat_template: bool = False,
+    ) -> Self:
+        """From a folder, a file, the name of a packaged model, or a hub id; keeps `cache_bytes` of encoded segments.
 
         Raises ModelAssetError.
         """
         assets = find_assets(source)
-        file = assets.folder / "tokenizer.json"
         try:
-            return cls(Encoder(file.read_bytes(), cache_bytes), assets, clock)
+            encoder = Encoder(assets.file.read_bytes(), cache_bytes)
+            return cls(encoder, assets, clock, trust_request_chat_template=trust_request_chat_template)
         except TemplateError as exc:
             raise ModelAssetError(f"{assets.folder}: {exc}") from exc
         except (OSError, ValueError) as exc:
-            raise ModelAssetError(f"{file} cannot be read ({exc}); fetch it again") from exc
+            raise ModelAssetError(f"{assets.file} cannot be read ({exc}); fetch it again") from exc
 
     @property
     def vocab_size(self) -> int:
         """Tokens in the vocabulary, special ones included."""
         return self._encoder.vocab_size
 
-    def encode(self, prompt: Prompt) -> TokenIds:
-        """The ids of the first content and the number over all. Raises TemplateError."""
-        lists = [self._encode(content) for content in prompt.contents]
-        return TokenIds(lists[0] if lists else array("I"), sum(map(len, lists)))
+    def encode(self, prompt: Prompt, dialect: Dialect = Dialect.VLLM) -> TokenIds:
+        """The ids of the first content, and the number over all as far as they are told. Raises TemplateError."""
+        told = [self.tell(content, dialect) for content in prompt.contents]
+        if not told:
+            return TokenIds(array("I"), 0)
+        return TokenIds(told[0].ids, sum(len(each.ids) for each in told), all(each.complete for each in told))
+
+    def tell(self, content: Content, dialect: Dialect = Dialect.VLLM) -> Told:
+        """One content's text and ids. Raises TemplateError."""
+        if isinstance(content, TokenContent):
+            return Told(None, array("I", content.token_ids))
+        if isinstance(content, ChatContent):
+            rendered = self._rendered(content, dialect)
+            encode = self.encode_text if rendered.complete else self.encode_beginning
+            return Told(rendered.text, encode(rendered.text, rendered.add_special_tokens), rendered.complete)
+        return Told(content.text, self.encode_text(content.text, content.add_special_tokens))
 
     def encode_text(self, text: str, add_special_tokens: bool) -> "array[int]":
         """The ids of a text. Raises TemplateError for one that holds half of a surrogate pair."""
-        try:
+        with _errors_of_ours():
             return _ids(self._encoder.encode(text, add_special_tokens))
-        except UnicodeEncodeError as exc:
-            raise TemplateError("the text holds half of a surrogate pair") from exc
-        except ValueError as exc:
-            raise TemplateError(f"the text cannot be encoded: {exc}"[:500]) from exc
+
+    def encode_beginning(self, text: str, add_special_tokens: bool) -> "array[int]":
+        """The leading ids of every text that begins with `text`. Raises TemplateError as above."""
+        with _errors_of_ours():
+            return _ids(self._encoder.encode_prefix(text, add_special_tokens))
 
     def segment_stats(self) -> SegmentStats:
         """What is kept of encoded segments, and how often it was of use."""
@@ -77,42 +129,36 @@ class LocalTokenizer:
         """The text of a conversation; `options` are fields of ChatContent. Raises TemplateError."""
         return self.render(ChatContent(messages, tools, **options))
 
-    def render(self, chat: ChatContent) -> str:
-        """The text that the engine makes of a conversation. Raises TemplateError."""
-        template = self._template(chat)
-        messages = engine_messages(chat.messages, template.takes_parts, template.knows_developer)
-        variables = self._variables(chat)
-        if chat.continue_final_message:
-            return template.render_open(messages, variables)
-        return template.render(messages, variables)
+    def render(self, chat: ChatContent, dialect: Dialect = Dialect.VLLM) -> str:
+        """The text that the engine makes of a conversation, as far as it can be told. Raises TemplateError."""
+        return self._rendered(chat, dialect).text
 
-    def _encode(self, content: Content) -> "array[int]":
-        if isinstance(content, TokenContent):
-            return array("I", content.token_ids)
-        if isinstance(content, ChatContent):
-            return self.encode_text(self.render(content), content.add_special_tokens)
-        return self.encode_text(content.text, content.add_special_tokens)
+    def _rendered(self, chat: ChatContent, dialect: Dialect) -> Rendered:
+        return render(chat, self._template(chat, dialect), self._special_tokens, dialect)
 
-    def _template(self, chat: ChatContent) -> ChatTemplate:
-        """A client may name one of the model's templates. One of its own is refused, as engines refuse it."""
+    def _template(self, chat: ChatContent, dialect: Dialect) -> ChatTemplate:
+        """A client may name one of the model's templates, or write it out. One of its own is usually refused."""
         name = chat.chat_template
-        if name is not None and name not in self._templates:
-            if name not in self._template_names:
-                raise TemplateError("the request brings a chat template of its own")
-            name = self._template_names[name]
         if name is None:
-            name = "tool_use" if chat.tools is not None and "tool_use" in self._templates else DEFAULT_TEMPLATE
-        template = self._templates.get(name)
-        if template is None:
+            name = template_name(chat, self._templates.keys(), dialect)
+        name = self._template_names.get(name, name)
+        if name in self._templates:
+            return self._templates[name]
+        if chat.chat_template is None:
             raise TemplateError("the model has no chat template")
-        return template
+        if not self._trusts_clients:
+            raise TemplateError("the request brings a chat template of its own")
+        return self._client_template(chat.chat_template)
 
-    def _variables(self, chat: ChatContent) -> Mapping[str, Any]:
-        options = {**self._special_tokens, "documents": None, **chat.template_options}
-        if chat.documents is not None:
-            options["documents"] = chat.documents
-        cue = chat.add_generation_prompt and not chat.continue_final_message
-        return options | {"tools": engine_tools(chat.tools), "add_generation_prompt": cue}
+
+@contextmanager
+def _errors_of_ours() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeEncodeError as exc:
+        raise TemplateError("the text holds half of a surrogate pair") from exc
+    except ValueError as exc:
+        raise TemplateError(f"the text cannot be encoded: {exc}"[:500]) from exc
 
 
 def _ids(data: bytes) -> "array[int]":
