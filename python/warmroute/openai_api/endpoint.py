@@ -8,6 +8,8 @@ _ENDPOINTS = {
     "/v1/embeddings": Endpoint.EMBEDDINGS,
     "/v1/responses": Endpoint.RESPONSES,
     "/v1/messages": Endpoint.MESSAGES,
+    "/generate": Endpoint.GENERATE,
+    "/inference/v1/generate": Endpoint.TOKENS,
 }
 
 

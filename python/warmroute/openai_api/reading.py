@@ -1,17 +1,19 @@
 """What a dialect's reader hands back: the contents, and whether they are all the engine will see."""
 
 from dataclasses import dataclass
+from typing import Self
 
-from warmroute.openai_api.prompt import Content
+from warmroute.openai_api.prompt import Content, Untold
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The contents of a body. `exact` as in `Prompt`."""
+    """The contents of a body, and why they do not tell all of it (None: they do)."""
 
     contents: tuple[Content, ...]
-    exact: bool = True
+    untold: Untold | None = None
 
-
-# The engine will see something that cannot be told from the body: a state it keeps, or embeddings.
-UNTOLD = Reading((), exact=False)
+    @classmethod
+    def nothing(cls, why: Untold) -> Self:
+        """No content can be told."""
+        return cls((), why)

@@ -1,17 +1,43 @@
 """Whether a chat template takes the content of a message as one text or as a list of parts.
 
-The engine decides it from the template, and hands over the one or the other. Source: vLLM 0.32, `renderers/hf.py`
-(`_detect_content_format`); a loop over `message.content`, over a variable named `content`, or over a parameter that a
-macro gets it through means parts.
+The engine decides it from the template, and hands over the one or the other. Sources: vLLM 0.32, `renderers/hf.py`
+(`_detect_content_format`): a loop over `message.content`, over a variable named `content`, or over a parameter that a
+macro gets it through means parts. SGLang 0.5.23, `parser/jinja_template_utils.py`
+(`detect_jinja_template_content_format`): a loop over the content of `message`, `msg` or `m`.
 """
 
+import re
 from collections.abc import Iterator
 
+import jinja2
 from jinja2 import nodes
+from jinja2.ext import loopcontrols
+
+_GENERATION_TAG = re.compile(r"{%[-+]?\s*(end)?generation\s*[-+]?%}")
+
+
+class _NotDetected(Exception):
+    """The engine's own search fails on this template, and it goes on with texts."""
+
+
+def loops_over_content(source: str) -> bool:
+    """SGLang's reading: true if the template has a loop over the content of a message by one of its usual names."""
+    try:
+        template = jinja2.Environment(extensions=[loopcontrols]).parse(_GENERATION_TAG.sub("", source))
+    except (jinja2.TemplateError, RecursionError):
+        return False
+    return any(_is_content(loop.iter, {"message", "msg", "m"}) for loop in template.find_all(nodes.For))
 
 
 def iterates_over_content(template: nodes.Template) -> bool:
-    """True if the template walks over the parts of a message's content."""
+    """vLLM's reading: true if the template walks over the parts of a message's content."""
+    try:
+        return _iterates_over_content(template)
+    except _NotDetected:
+        return False
+
+
+def _iterates_over_content(template: nodes.Template) -> bool:
     messages = _loop_variables(template, _aliases(template, "messages"))
     in_macros = {
         id(loop): parameters
@@ -39,16 +65,22 @@ def _aliases(template: nodes.Template, name: str) -> set[str]:
 
 def _assigned_from(template: nodes.Template, name: str) -> Iterator[str]:
     for assignment in template.find_all(nodes.Assign):
-        if _is_name(_without_filters(assignment.node), name) and isinstance(assignment.target, nodes.Name):
-            yield assignment.target.name
+        if _is_name(_without_filters(assignment.node), name):
+            yield _name(assignment.target)
+
+
+def _name(target: nodes.Node) -> str:
+    if not isinstance(target, nodes.Name):
+        raise _NotDetected
+    return target.name
 
 
 def _loop_variables(template: nodes.Template, names: set[str]) -> set[str]:
     """The variables of the loops over any of `names`: each is one message."""
     return {
-        loop.target.name
+        _name(loop.target)
         for loop in template.find_all(nodes.For)
-        if isinstance(loop.target, nodes.Name) and any(_is_name(_without_filters(loop.iter), name) for name in names)
+        if any(_is_name(_without_filters(loop.iter), name) for name in names)
     }
 
 
