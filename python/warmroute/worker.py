@@ -70,12 +70,16 @@ class WorkerFacts:
 
     `models` maps each name that the worker answers to, to whether it is an adapter (and so keeps its own prefixes).
     `block_size` is in tokens, `capacity_blocks` in blocks of that size, of each of its caches (data-parallel ranks).
+    `engine` is its kind in one word (vllm, sglang), None where it does not say. `roots` has, of models that are no
+    adapters, the folder or hub id that they were loaded from, as the engine's machine knows it.
     """
 
     models: Mapping[str, bool] = field(default_factory=dict)
     block_size: int | None = None
     capacity_blocks: int | None = None
     max_model_len: int | None = None
+    engine: str | None = None
+    roots: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

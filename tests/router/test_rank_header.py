@@ -12,15 +12,15 @@ from warmroute.openai_api import Prompt
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Router
-from warmroute.tokenizer import TokenIds
+from warmroute.tokenizer import NoTokens, Original, TokenIds
 from warmroute.worker import WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
 
 
-class NoTokens:
-    """A tokenizer that knows nothing."""
+class Blind:
+    """A source of tokens that knows nothing."""
 
-    async def tokens(self, prompt: Prompt) -> TokenIds | None:
-        return None
+    async def tokens(self, prompt: Prompt, original: Original | None = None) -> TokenIds | NoTokens:
+        return NoTokens.NO_TOKENIZER
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ async def test_which_rank_an_engine_is_told(ranks: list[int | None], said: list[
             router.table.book(worker, "other", 1_000, None, lane)
 
         async def decide(relay: RelayServer, arrival: Arrival) -> None:
-            proxy = Proxy(router, relay, NoTokens(), random.Random(0), 1, lambda *_: None, lambda _: None)
+            proxy = Proxy(router, relay, Blind(), random.Random(0), 1, lambda *_: None, lambda _: None)
             await proxy.handle(arrival)
 
         body = b'{"model": "m",  "prompt": "1.0 stays 1.0", "n": 1.0}'

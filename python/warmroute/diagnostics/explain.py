@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from warmroute.block import Overlap
+from warmroute.openai_api import Match
 from warmroute.router import Decision, Refusal, WorkerCost
 from warmroute.worker import Lane
 
@@ -46,7 +47,8 @@ def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View | None] 
         "model": verdict.request.model,
         "prompt_tokens": verdict.request.prompt_tokens,
         "cached_tokens": verdict.cached_tokens,
-        "matched": verdict.request.token_ids is not None,
+        "match": verdict.request.match,
+        "reason": verdict.request.untold,
         "because": reason,
         "workers": [_line(line, view_of(line.lane)) for line in lines],
     }
@@ -59,7 +61,9 @@ def because(decision: Decision) -> str:
     chosen = decision.chosen
     most = max(line.cached_tokens for line in decision.considered)
     held = f"it holds {chosen.cached_tokens} of {decision.request.prompt_tokens} prompt tokens"
-    if decision.request.token_ids is None:
+    if chosen.session_tokens:
+        return f"it answered this session last, and so should hold {chosen.cached_tokens} of its tokens"
+    if decision.request.match is Match.NONE:
         return "the prompt's tokens are not known, so load alone decided"
     if most == 0:
         return "no worker holds any of the prompt; this one was the cheapest for a full prefill"
@@ -76,6 +80,7 @@ def _line(line: WorkerCost, view: View | None) -> dict[str, Any]:
         "terms": dict(line.cost.terms),
         "overlap": overlap_blocks(line.overlap),
         "cached_tokens": line.cached_tokens,
+        "session_tokens": line.session_tokens,
         "view": view or (View.WHOLE if line.followed else View.GUESSED),
         "requests": line.requests,
         "queued_tokens": line.queued_tokens,

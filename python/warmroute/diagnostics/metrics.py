@@ -1,12 +1,13 @@
 """Prometheus metrics of the router. Figures that somebody else owns are read when scraped, never copied."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from warmroute.openai_api import Match
 from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
 from warmroute.worker import Worker, WorkerStatus
 
@@ -88,7 +89,7 @@ class RouterMetrics:
         self._requests.labels(worker, _end(outcome)).inc()
         if outcome.first_byte_at is not None:
             self._first_byte.labels(worker).observe(outcome.first_byte_at - decision.decided_at)
-        if decision.request.token_ids is None or not outcome.completed:
+        if decision.request.match is not Match.EXACT or not outcome.completed:
             return
         self._predictions.labels(worker, prediction_result(decision.cached_tokens, outcome.cached_tokens)).inc()
         if outcome.cached_tokens is not None:
@@ -116,9 +117,18 @@ def prediction_result(predicted: int, reported: int | None) -> str:
 
 
 class StateCollector(Collector):
-    """Reads workers, index and event streams at the moment of the scrape."""
+    """Reads workers, index and event streams at the moment of the scrape.
 
-    def __init__(self, router: Router, events: Callable[[], Iterable[EventCounts]]) -> None:
+    `prompts`: requests with a prompt, by how well it was known and the word for why not better.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        events: Callable[[], Iterable[EventCounts]],
+        prompts: Mapping[tuple[Match, str], int] | None = None,
+    ) -> None:
+        self._prompts = prompts if prompts is not None else {}
         self._table = router.table
         self._index = router.index
         self._block_sizes = router.block_sizes
@@ -128,6 +138,7 @@ class StateCollector(Collector):
         """One family for each figure."""
         yield from self._workers()
         yield from self._event_streams()
+        yield self._known_prompts()
         for name, value in sorted(self._index.stats().items()):
             yield GaugeMetricFamily(f"warmroute_index_{name}", f"The index's own count of {name}.", value=value)
         yield CounterMetricFamily(
@@ -135,6 +146,14 @@ class StateCollector(Collector):
             "Lanes whose KV events have blocks of other sizes than their worker told.",
             value=self._block_sizes.mismatches,
         )
+
+    def _known_prompts(self) -> Metric:
+        counter = CounterMetricFamily(
+            "warmroute_prompts", "Requests with a prompt, by how well it was known.", labels=["match", "reason"]
+        )
+        for (match, reason), count in self._prompts.items():
+            counter.add_metric([match, reason], count)
+        return counter
 
     def _workers(self) -> Iterator[Metric]:
         figures: list[tuple[str, str, Callable[[Worker], float]]] = [

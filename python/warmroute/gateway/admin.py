@@ -32,6 +32,7 @@ from warmroute.gateway.index_pages import IndexPages, OwnPage
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
+from warmroute.gateway.tokenizer_check import Standing
 from warmroute.openai_api import Endpoint, endpoint_of, parse_prompt
 from warmroute.router import Refusal, Router
 from warmroute.worker import WorkerId, WorkerStatus
@@ -50,6 +51,7 @@ class Admin:
     metrics: RouterMetrics
     started_at: float
     index_pages: IndexPages
+    standings: Mapping[str, Standing]
     _pages: Mapping[tuple[str, str], OwnPage] = field(init=False)
     _caught_up: bool = field(default=False, init=False)
 
@@ -159,7 +161,12 @@ class Admin:
                 "uptime_s": time.monotonic() - self.started_at,
                 "workers": {status.value: sum(worker.status is status for worker in table) for status in WorkerStatus},
                 "requests_in_flight": sum(worker.requests for worker in table),
-                "untokenized_requests": self.proxy.untokenized,
+                "prompts": [
+                    {"match": match, "reason": reason or None, "count": count}
+                    for (match, reason), count in sorted(self.proxy.prompts.items())
+                ],
+                "tokenizers": self.standings,
+                "sessions": len(self.router.sessions),
                 "policy_failures": self.router.policy_failures,
                 "index": self.router.index.stats(),
             }

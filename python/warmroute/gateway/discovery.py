@@ -69,6 +69,14 @@ def read_models(body: Any) -> tuple[dict[str, bool], int | None]:
     return models, max(lengths, default=None)
 
 
+def read_origins(body: Any) -> tuple[str | None, dict[str, str]]:
+    """`/v1/models`: the kind of engine, from `owned_by` ("vllm", "sglang"), and where each model was loaded from."""
+    entries = [entry for entry in _items(body, "data") if isinstance(entry.get("id"), str)]
+    owners = (entry["owned_by"] for entry in entries if isinstance(entry.get("owned_by"), str))
+    roots = {e["id"]: e["root"] for e in entries if isinstance(e.get("root"), str) and not e.get("parent")}
+    return next(owners, None), roots
+
+
 def read_metrics(text: str) -> WorkerMetrics:
     """`/metrics` in Prometheus text; other metrics, and what is no sample, are passed over."""
     totals: dict[str, float] = {}

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from warmroute.config import LONGEST_S, SHORTEST_S, check_range, option, reject_unknown_keys
 from warmroute.errors import ConfigError
 from warmroute.policy import POLICIES
+from warmroute.tokenizer import Dialect
 from warmroute.worker import LARGEST_COUNT, WorkerSpec
 
 
@@ -22,8 +23,23 @@ class ServeConfig:
     port: int = option(8080, "port to listen on; 0 takes a free one")
     worker: tuple[str, ...] = option((), "base URL of an engine, such as http://10.0.0.5:8000; may be repeated")
     policy: str = option("warmroute", "how a worker is chosen", choices=POLICIES)
-    tokenizer: str | None = option(
-        None, "folder, packaged name or hub id of the model's tokenizer; without it the engines are asked to tokenize"
+    tokenizer: tuple[str, ...] = option(
+        (),
+        "the models' tokenizer: a folder, a tokenizer.json, a packaged name or a hub id; MODEL=SOURCE for one model of "
+        "several, may be repeated; 'engine' always asks the engines, 'auto', as without it, only where the folder or "
+        "hub id that an engine names is not on this machine or not the same",
+        metavar="SOURCE",
+    )
+    chat_template: str | None = option(
+        None, "file with the chat template to use in place of the models' own, as vLLM's option", metavar="FILE"
+    )
+    trust_request_chat_template: bool = option(
+        False, "render chat templates that requests bring, as vLLM with this flag; others are never rendered"
+    )
+    dialect: str = option(
+        "auto",
+        "whose rendering of conversations is followed; auto: that of the engines that serve the model",
+        choices=("auto", *Dialect),
     )
     tokenizer_threads: int = option(2, "threads that tokenize prompts too long for the event loop")
     model: str | None = option(None, "the model that workers serve, where they cannot be asked")
@@ -33,7 +49,11 @@ class ServeConfig:
     event_threads: int | None = option(
         None, "threads that take in the workers' KV events; as many as there are cores less one, up to 4, if not given"
     )
-    tokenize_timeout_s: float = option(5.0, "seconds after which a request is routed without its tokens")
+    # Two seconds are the prefill of 36,000 tokens. Whoever is told later has waited longer than a miss costs most
+    # prompts; a prompt of a million tokens is encoded within them, and a conversation that was seen before in a few ms.
+    tokenize_timeout_s: float = option(
+        2.0, "seconds, waiting for a thread or an engine included, after which a request is routed without its tokens"
+    )
     max_attempts: int = option(3, "workers to try, before the first byte, when one fails")
     grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown")
     state_file: str | None = option(
@@ -53,6 +73,34 @@ class ServeConfig:
         check_range(self, SHORTEST_S, LONGEST_S, "state_interval_s")
         check_range(self, 1, 1024, "tokenizer_threads", "event_threads", "max_attempts")
         check_range(self, 1, LARGEST_COUNT, "block_size")
+        tokenizer_choice(self.tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerChoice:
+    """What `--tokenizer` says: the source for all models, those of single ones, and whether to look for others."""
+
+    for_all: str | None
+    own: Mapping[str, str]
+    auto: bool
+
+
+def tokenizer_choice(named: tuple[str, ...]) -> TokenizerChoice:
+    """The sources of tokenizers. Raises ConfigError for two of one kind."""
+    for_all: list[str] = []
+    own: dict[str, str] = {}
+    for entry in named:
+        model, equals, source = entry.partition("=")
+        if not equals or Path(entry).expanduser().exists():
+            for_all.append(entry)
+        elif not model or not source or model in own:
+            raise ConfigError(f"'{entry}' in --tokenizer must be MODEL=SOURCE, once for each model")
+        else:
+            own[model] = source
+    if len(for_all) > 1:
+        raise ConfigError(f"--tokenizer has {len(for_all)} sources for all models; write MODEL=SOURCE for each model")
+    word = for_all[0] if for_all else "auto"
+    return TokenizerChoice(None if word in ("auto", "engine") else word, own, word == "auto")
 
 
 def state_path(config: ServeConfig, environ: Mapping[str, str]) -> Path | None:
@@ -85,10 +133,24 @@ def read_config_file(path: Path) -> tuple[dict[str, Any], tuple[WorkerSpec, ...]
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
     if isinstance(values.get("worker"), list) and any(isinstance(entry, dict) for entry in values["worker"]):
         raise ConfigError(f"{path} has [[worker]] tables; write [[workers]] above each ('worker' is a list of URLs)")
+    _join_tokenizers(values, path)
     workers = values.pop("workers", [])
     if not isinstance(workers, list):
         raise ConfigError(f"'workers' in {path} must be a list of tables: write [[workers]] above each")
     return values, tuple(worker_spec(worker, where=f"[[workers]] of {path}") for worker in workers)
+
+
+def _join_tokenizers(values: dict[str, Any], path: Path) -> None:
+    """`tokenizer = "SOURCE"` and the table `[tokenizers]`, model = source, become the list that the option is."""
+    if isinstance(values.get("tokenizer"), str):
+        values["tokenizer"] = [values["tokenizer"]]
+    own = values.pop("tokenizers", {})
+    if not isinstance(own, dict) or not all(isinstance(source, str) for source in own.values()):
+        raise ConfigError(f'[tokenizers] in {path} must have lines such as "Qwen/Qwen3-32B" = "/models/qwen3"')
+    if own:
+        named = values.get("tokenizer", [])
+        listed = [f"{model}={source}" for model, source in own.items()]
+        values["tokenizer"] = [*named, *listed] if isinstance(named, list) else named
 
 
 def worker_spec(values: Any, *, where: str) -> WorkerSpec:

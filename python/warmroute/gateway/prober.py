@@ -21,6 +21,7 @@ from warmroute.gateway.discovery import (
     read_kv_event_sources,
     read_metrics,
     read_models,
+    read_origins,
     read_server_info,
 )
 from warmroute.kv_event import EventSource
@@ -119,9 +120,11 @@ class Prober:
 
 async def discover(session: aiohttp.ClientSession, url: str, metrics: WorkerMetrics) -> Discovery:
     """Ask a worker, whose metrics have been read, what it is. Raises WorkerUnreachable."""
-    models, max_model_len = read_models(_json(await fetch(session, url, "/v1/models")))
+    page = _json(await fetch(session, url, "/v1/models"))
+    models, max_model_len = read_models(page)
+    engine, roots = read_origins(page)
     sources = read_kv_event_sources(_json(await fetch(session, url, "/kv_event_sources")), url)
-    facts = WorkerFacts(models, metrics.block_size, metrics.capacity_blocks, max_model_len)
+    facts = WorkerFacts(models, metrics.block_size, metrics.capacity_blocks, max_model_len, engine, roots)
     if not sources:
         told, sources = read_server_info(await _server_info(session, url), url)
         facts = dataclasses.replace(

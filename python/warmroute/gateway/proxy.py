@@ -3,22 +3,43 @@
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from warmroute.gateway.answers import refusal_answer
+from warmroute.gateway.estimate import LengthEstimate
 from warmroute.gateway.relay import Arrival, AttemptFailed, FirstByte, RelayServer
 from warmroute.gateway.relay import Outcome as RelayOutcome
-from warmroute.openai_api import Endpoint, Prompt, endpoint_of, parse_prompt
+from warmroute.openai_api import Endpoint, Match, Prompt, TokenContent, endpoint_of, parse_prompt
 from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
-from warmroute.tokenizer import TokenSource
+from warmroute.tokenizer import NoTokens, Original, TokenIds, TokenSource
 from warmroute.worker import Worker, WorkerId
 
 _log = logging.getLogger(__name__)
 
+PromptCounts = Counter[tuple[Match, str]]
+"""Prompts by how well they were known, and the word for why not better."""
+
 _REQUEST_ID_HEADER = "x-request-id"
 # Which data-parallel rank of an engine is to take a request: vLLM from 0.11.2, SGLang.
 _RANK_HEADER = "x-data-parallel-rank"
+# How clients and peers name a conversation: vLLM (0.28 and newer) and many proxies; Codex; Claude Code; OpenCode;
+# SGLang's gateway. Looked at only where tokens cannot be told.
+SESSION_HEADERS = (
+    "x-session-id",
+    "session-id",
+    "session_id",
+    "x-claude-code-session-id",
+    "x-opencode-session",
+    "x-smg-routing-key",
+)
+MATCH_HEADER = "x-warmroute-match"
+"""How well the prompt was known when its worker was chosen: exact, text-prefix or none."""
+MIXED_ENGINES = "mixed-engines"
+"""Why a conversation is known in part: engines that render it differently serve its model."""
+# What an engine needs to answer at all; it goes only to workers, which get the whole request anyway.
+_CREDENTIALS = ("authorization",)
 # Attempts that never came to a worker, so that the worker should be looked at before it gets more.
 _UNREACHED = ("refused", "connect-timeout")
 # The worker was there and closed the connection. It may be about to die; or this request is what it cannot take, and
@@ -40,11 +61,15 @@ class Proxy:
     max_attempts: int
     suspect: Callable[[Worker, str], None]
     look_at: Callable[[Worker], None]
-    untokenized: int = field(default=0, init=False)
+    prompts: PromptCounts = field(default_factory=Counter, init=False)
+    _estimate: LengthEstimate = field(default_factory=LengthEstimate, init=False)
 
     async def handle(self, arrival: Arrival) -> None:
         """Route one request and see it through to its end."""
-        request = await self.read(arrival, endpoint_of(arrival.path))
+        endpoint = endpoint_of(arrival.path)
+        request = await self.read(arrival, endpoint)
+        if endpoint is not Endpoint.OTHER:
+            self.prompts[request.match, request.untold or ""] += 1
         tried: set[WorkerId] = set()
         while not self.relay.gone(arrival.request_id):
             verdict = self.router.route(request, time.monotonic(), self.rng, tried=tried)
@@ -61,22 +86,41 @@ class Proxy:
                 return
 
     async def read(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest:
-        """What the router needs to know of an arrival; a body that tells nothing is routed by load alone."""
-        request_id = arrival.header(_REQUEST_ID_HEADER) or f"{self.rng.getrandbits(128):032x}"
+        """What the router needs to know of an arrival; of a body that tells nothing load and session decide."""
         prompt = parse_prompt(endpoint, arrival.body) if arrival.body else Prompt(endpoint)
-        tokens = await self.tokens.tokens(prompt) if prompt.contents else None
-        if tokens is None and prompt.contents:
-            self.untokenized += 1
+        tokens = await self._tokens(prompt, arrival)
+        told = tokens if isinstance(tokens, TokenIds) else None
         return RouteRequest(
-            request_id=request_id,
+            request_id=arrival.header(_REQUEST_ID_HEADER) or f"{self.rng.getrandbits(128):032x}",
             model=prompt.model,
-            token_ids=None if tokens is None else tokens.ids,
-            prompt_tokens=0 if tokens is None else tokens.total,
+            token_ids=None if told is None else told.ids,
+            prompt_tokens=self._prompt_tokens(prompt, tokens, arrival.body),
             stream=prompt.stream,
             max_tokens=prompt.max_tokens,
             namespace=prompt.namespace,
             rank=_rank(arrival.header(_RANK_HEADER)),
+            complete=told is None or told.complete,
+            untold=_why_untold(prompt, tokens),
+            session=_session(arrival) or prompt.session,
         )
+
+    async def _tokens(self, prompt: Prompt, arrival: Arrival) -> TokenIds | NoTokens | None:
+        """The tokens as far as they can be told; None where there is no prompt that could be."""
+        if not prompt.contents:
+            return None
+        headers = [(name, value) for name in _CREDENTIALS if (value := arrival.header(name)) is not None]
+        return await self.tokens.tokens(prompt, Original(arrival.body, headers))
+
+    def _prompt_tokens(self, prompt: Prompt, tokens: TokenIds | NoTokens | None, body: bytes) -> int:
+        """How many tokens to book: as told, else a guess by the size of the body; none where there is no prompt."""
+        if isinstance(tokens, TokenIds) and tokens.complete:
+            if prompt.exact and not isinstance(prompt.contents[0], TokenContent):
+                self._estimate.learn(len(body), tokens.total)
+            return tokens.total
+        if prompt.endpoint is Endpoint.OTHER or not body:
+            return 0
+        told = len(tokens.ids) + 1 if isinstance(tokens, TokenIds) else 0
+        return max(told, self._estimate.tokens(body))
 
     async def _attempt(self, arrival: Arrival, decision: Decision) -> AttemptFailed | RelayOutcome:
         # Settled in the callback, not after the await: it is called exactly once, also when this task is cancelled.
@@ -96,6 +140,7 @@ class Proxy:
                     (_REQUEST_ID_HEADER, decision.request.request_id),
                     ("x-warmroute-worker", worker.id),
                     ("x-warmroute-cached-tokens", str(decision.cached_tokens)),
+                    (MATCH_HEADER, decision.request.match),
                 ],
                 on_first_byte=first_byte,
                 on_end=end,
@@ -133,6 +178,23 @@ def _headers_for_worker(arrival: Arrival, decision: Decision) -> list[tuple[str,
     if len(decision.worker.lanes) > 1 and rank is not None and arrival.header(_RANK_HEADER) is None:
         headers.append((_RANK_HEADER, str(rank)))
     return headers
+
+
+def _why_untold(prompt: Prompt, tokens: TokenIds | NoTokens | None) -> str | None:
+    """One word for why the match is not exact."""
+    if isinstance(tokens, NoTokens):
+        return tokens.value
+    if tokens is not None and tokens.complete:
+        return None
+    if prompt.untold is not None:
+        return prompt.untold.value
+    return MIXED_ENGINES if tokens is not None else None
+
+
+def _session(arrival: Arrival) -> str | None:
+    """What the client's headers name as its conversation."""
+    named = (arrival.header(name) for name in SESSION_HEADERS)
+    return next((value for value in named if value), None)
 
 
 def _rank(value: str | None) -> int | None:

@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +25,11 @@ from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
 from warmroute.gateway.state_keeper import StateKeeper
+from warmroute.gateway.token_sources import token_sources
 from warmroute.kv_event import Listeners, threads_for
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
-from warmroute.router import Refusal, Router, eligible
-from warmroute.tokenizer import EngineTokenSource, LocalTokenizer, LocalTokenSource, TokenSource
+from warmroute.router import Router
 from warmroute.worker import WorkerSpec, WorkerTable
 
 _log = logging.getLogger(__name__)
@@ -86,7 +85,7 @@ async def running_gateway(
         session = await stack.enter_async_context(
             aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
         )
-        tokens = await stack.enter_async_context(_token_source(config, router))
+        tokens = await stack.enter_async_context(token_sources(config, router.table))
         threads = config.event_threads or threads_for(len(os.sched_getaffinity(0)))
         listeners = Listeners(threads, type(asyncio.get_running_loop()))
         stack.push_async_callback(listeners.close)
@@ -104,13 +103,13 @@ async def running_gateway(
         audit = Audit(fleet.resync)
         router.observe(audit)
         metrics.registry.register(audit)
-        metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members)))
         relay = RelayServer(relay_options)
         proxy = Proxy(
-            router, relay, tokens, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at
+            router, relay, tokens.source, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at
         )
+        metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts))
         pages = IndexPages(router, fleet, keeper)
-        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages)
+        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings)
         stack.push_async_callback(relay.close, config.grace_s)
         for spec in specs:
             fleet.add(spec)
@@ -132,23 +131,6 @@ def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arriva
             await relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
 
     return handle
-
-
-@asynccontextmanager
-async def _token_source(config: ServeConfig, router: Router) -> AsyncIterator[TokenSource]:
-    if config.tokenizer is not None:
-        # Reading a large tokenizer takes seconds; nothing else runs yet, so it may hold the loop.
-        tokenizer = LocalTokenizer.load(config.tokenizer)
-        with ThreadPoolExecutor(config.tokenizer_threads, "tokenize") as executor:
-            yield LocalTokenSource(tokenizer, executor)
-        return
-
-    def least_loaded(model: str | None) -> str | None:
-        workers = eligible(router.table, model, (), time.monotonic())
-        return None if isinstance(workers, Refusal) else min(workers, key=lambda worker: worker.requests).spec.url
-
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=config.tokenize_timeout_s)) as session:
-        yield EngineTokenSource(session, least_loaded, config.tokenize_timeout_s)
 
 
 async def _expire(index: PrefixIndex) -> None:

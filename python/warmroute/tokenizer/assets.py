@@ -11,9 +11,23 @@ from typing import Any
 
 import warmroute
 from warmroute.errors import ModelAssetError
+from warmroute.tokenizer.convert import converted, is_convertible
 
 # Everything but the weights.
-_HUB_FILES = ("tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "config.json", "chat_template*")
+_HUB_FILES = (
+    "tokenizer*.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "config.json",
+    "chat_template*",
+    "tokenizer.model*",
+    "*.tiktoken",
+    "tiktoken.model",
+    "vocab.*",
+    "merges.txt",
+    "spiece.model",
+    "tekken.json",
+)
 _HUB_FOLDERS = ("additional_chat_templates/*.jinja",)
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 DEFAULT_TEMPLATE = "default"
@@ -21,12 +35,16 @@ DEFAULT_TEMPLATE = "default"
 
 @dataclass(frozen=True, slots=True)
 class TokenizerAssets:
-    """The files of one tokenizer. `templates` maps the names of its chat templates to their text."""
+    """The files of one tokenizer. `templates` maps the names of its chat templates to their text.
+
+    file: the tokenizer.json itself; in `folder`, but where it was converted from another format.
+    """
 
     folder: Path
     config: Mapping[str, Any]
     special_tokens: Mapping[str, Any]
     templates: Mapping[str, str]
+    file: Path
 
 
 def packaged_model(name: str) -> Path:
@@ -39,19 +57,30 @@ def packaged_model(name: str) -> Path:
     return folder
 
 
-def find_assets(source: str | Path) -> TokenizerAssets:
-    """The files of `source`: a folder, the name of a packaged model, or a hub id. Raises ModelAssetError."""
-    folder = _folder(source)
-    if not (folder / "tokenizer.json").is_file():
-        raise ModelAssetError(
-            f"{folder} has no tokenizer.json; convert it with transformers' "
-            "`AutoTokenizer.from_pretrained(...).save_pretrained(...)`, or leave --tokenizer out to ask the engines"
-        )
+def find_assets(
+    source: "str | Path | TokenizerAssets", *, chat_template: Path | None = None, offline: bool = False
+) -> TokenizerAssets:
+    """The files of `source`: a folder, a tokenizer.json, the name of a packaged model, a hub id, or found already.
+
+    chat_template: a file with the template to use in place of the model's own, as vLLM's --chat-template.
+    offline: a hub id counts only if it is in the hub's cache. Raises ModelAssetError.
+    """
+    if isinstance(source, TokenizerAssets):
+        return source
+    named = Path(source).expanduser()
+    is_file = named.is_file()
+    folder = named.parent if is_file else _folder(source, offline)
+    file = named if is_file else folder / "tokenizer.json"
+    if not file.is_file():
+        file = converted(folder)
     config = _read_object(folder / "tokenizer_config.json")
-    return TokenizerAssets(folder, config, _special_tokens(folder, config), _templates(folder, config))
+    templates = _templates(folder, config)
+    if chat_template is not None:
+        templates = {DEFAULT_TEMPLATE: _read_text(chat_template)}
+    return TokenizerAssets(folder, config, _special_tokens(folder, config), templates, file)
 
 
-def _folder(source: str | Path) -> Path:
+def _folder(source: str | Path, offline: bool) -> Path:
     path = Path(source).expanduser()
     if path.is_dir():
         return path
@@ -60,10 +89,10 @@ def _folder(source: str | Path) -> Path:
         return packaged_model(name)
     if isinstance(source, Path) or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ModelAssetError(f"there is no folder {name}; give a folder with a tokenizer.json, or a hub id")
-    return _hub_folder(name)
+    return _hub_folder(name, offline)
 
 
-def _hub_folder(repo: str) -> Path:
+def _hub_folder(repo: str, offline: bool) -> Path:
     """The hub's own cache first, so that a router starts without a network; then the hub."""
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -71,12 +100,14 @@ def _hub_folder(repo: str) -> Path:
     patterns = [*_HUB_FILES, *_HUB_FOLDERS]
     try:
         cached = Path(huggingface_hub.snapshot_download(repo, allow_patterns=patterns, local_files_only=True))
-        if (cached / "tokenizer.json").is_file():
+        if offline or (cached / "tokenizer.json").is_file() or is_convertible(cached):
             return cached
     except LocalEntryNotFoundError:
         pass  # Not there yet; the hub is asked next.
     except HFValidationError as exc:
         raise ModelAssetError(f"{repo!r} is neither a folder, a packaged model nor a hub id") from exc
+    if offline:
+        raise ModelAssetError(f"{repo!r} is not in the hub's cache on this machine")
     return _download(repo, patterns)
 
 
@@ -105,6 +136,13 @@ def _read_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def _read_text(path: Path) -> str:
+    try:
+        return path.expanduser().read_text(encoding="utf-8")
+    except (OSError, RuntimeError, ValueError) as exc:
+        raise ModelAssetError(f"the chat template {path} cannot be read: {exc}") from exc
+
+
 def _special_tokens(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """The special tokens by the names under which a template asks for them."""
     declared = _read_object(folder / "special_tokens_map.json") | {k: v for k, v in config.items() if v is not None}
@@ -129,10 +167,10 @@ def _templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     templates = _configured_templates(_read_object(folder / "chat_template.json").get("chat_template"))
     templates |= _configured_templates(config.get("chat_template"))
     for file in sorted(folder.glob("additional_chat_templates/*.jinja")):
-        templates[file.stem] = file.read_text(encoding="utf-8")
+        templates[file.stem] = _read_text(file)
     single = folder / "chat_template.jinja"
     if single.is_file():
-        templates[DEFAULT_TEMPLATE] = single.read_text(encoding="utf-8")
+        templates[DEFAULT_TEMPLATE] = _read_text(single)
     return templates
 
 

@@ -1,17 +1,47 @@
-"""What a prompt becomes."""
+"""What a prompt becomes, or why it does not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from warmroute.openai_api import Content, TokenContent
 
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """`ids` of the first content of a prompt; `total` is the number of tokens over all its contents."""
+    """`ids` of the first content of a prompt; `total` is the number of tokens over all its contents.
 
-    ids: list[int]
+    complete: False where `ids` are only a true prefix of what the engine will see; `total` is then an estimate.
+    """
+
+    ids: Sequence[int]
     total: int
+    complete: bool = True
+
+
+class NoTokens(StrEnum):
+    """Why a source could not tell the tokens of a prompt that can be read; the words are stable, they are counted."""
+
+    DEADLINE = "deadline"
+    """Not in time: the tokenizer's threads, or the engine, took too long."""
+    BACKLOG = "backlog"
+    """So many prompts were waiting for a thread already that this one was not tried."""
+    TOO_LONG = "too-long"
+    """Longer than any engine's context."""
+    TEMPLATE = "template"
+    """The chat template failed on the conversation, so the engine's will, too."""
+    CLIENT_TEMPLATE = "client-template"
+    """The request brings a chat template of its own, and such are not rendered here."""
+    NO_TOKENIZER = "no-tokenizer"
+    """No tokenizer is at hand for the model, and no engine has a page that would tell."""
+    NO_WORKER = "no-worker"
+    """No worker serves the model now, so there is nobody to ask and nothing to match."""
+    ENGINE_FAILED = "engine-failed"
+    """The engine was asked and did not answer, or not what it should."""
+    ENGINE_REFUSED = "engine-refused"
+    """The engine was asked and refused the body; it will refuse the request as well."""
+    ENGINE_AVOIDED = "engine-avoided"
+    """The engines that could be asked have failed lately, and are left alone for a while."""
 
 
 def given_ids(contents: Sequence[Content]) -> TokenIds | None:
@@ -19,4 +49,4 @@ def given_ids(contents: Sequence[Content]) -> TokenIds | None:
     given = [content for content in contents if isinstance(content, TokenContent)]
     if not given or len(given) < len(contents):
         return None
-    return TokenIds(list(given[0].token_ids), sum(len(content.token_ids) for content in given))
+    return TokenIds(given[0].token_ids, sum(len(content.token_ids) for content in given))

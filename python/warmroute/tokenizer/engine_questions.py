@@ -1,0 +1,181 @@
+"""What an engine is asked for the tokens of a prompt, and how its answer is read.
+
+Sources: vLLM 0.32 `entrypoints/serve/tokenize` (`POST /tokenize`) and `entrypoints/scale_out/render` (`POST
+PATH/render` with the body of PATH; 403 unless started with `--enable-scale-out`, or by `vllm launch render`); SGLang
+0.5.23 `entrypoints/openai/serving_tokenize.py` (`POST /tokenize`; conversations are refused by older releases).
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import msgspec
+
+from warmroute.openai_api import ChatContent, Content, Endpoint, JsonObject, Prompt, TextContent
+from warmroute.tokenizer.dialect import Dialect
+from warmroute.tokenizer.source import Original
+from warmroute.tokenizer.text_size import text_size
+from warmroute.tokenizer.token_ids import TokenIds
+
+_RENDER_PATHS = {
+    Endpoint.CHAT: "/v1/chat/completions/render",
+    Endpoint.COMPLETIONS: "/v1/completions/render",
+    Endpoint.RESPONSES: "/v1/responses/render",
+    Endpoint.MESSAGES: "/v1/messages/render",
+}
+# The kinds of a part that are text; others become tokens that only the engine can tell.
+_MEDIA_FREE = (str, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A POST to an engine; `read` makes tokens of the answer's body and raises msgspec.DecodeError."""
+
+    path: str
+    body: bytes
+    read: Callable[[bytes], TokenIds]
+
+
+def questions(prompt: Prompt, dialect: Dialect, original: Original | None) -> list[Question]:
+    """What to ask, the most telling first; the next one where the engine has no such page."""
+    asked = [_rendering(prompt, original), _tokenizing(prompt, dialect, original)]
+    if dialect is not Dialect.VLLM or _is_plain(prompt):
+        asked = asked[1:]
+    return [question for question in asked if question is not None]
+
+
+def _is_plain(prompt: Prompt) -> bool:
+    """Whether `/tokenize` tells all of it: vLLM's answers at once and is always there, its render pages seldom are."""
+    template = any(isinstance(content, ChatContent) and content.chat_template for content in prompt.contents)
+    return prompt.exact and not template and prompt.endpoint not in (Endpoint.RESPONSES, Endpoint.MESSAGES)
+
+
+def _rendering(prompt: Prompt, original: Original | None) -> Question | None:
+    path = _RENDER_PATHS.get(prompt.endpoint)
+    body = b"" if original is None else original.body.rstrip()
+    if path is None or not body.endswith(b"}"):
+        return None
+    # Only the ids and where the images stand are of use, not the images' tensors, which would be megabytes.
+    return Question(path, body[:-1] + b',"mm_payload":"none"}', _read_rendered)
+
+
+def _tokenizing(prompt: Prompt, dialect: Dialect, original: Original | None) -> Question | None:
+    content = prompt.contents[0] if prompt.contents else None
+    if content is None:
+        return None
+    told = _told_part(content) if isinstance(content, ChatContent) else content
+    if told is None:
+        return None
+    complete = prompt.exact and told is content
+
+    def read(body: bytes) -> TokenIds:
+        return _of_all(_read_tokenized(body), prompt.contents, complete)
+
+    # SGLang renders a conversation as its own endpoint does if it gets that endpoint's fields, all of them.
+    if dialect is Dialect.SGLANG and prompt.endpoint is Endpoint.CHAT and complete and original and original.body:
+        return Question("/tokenize", original.body, read)
+    return Question("/tokenize", tokenize_body(told, prompt.model, dialect), read)
+
+
+def tokenize_body(content: Content, model: str | None, dialect: Dialect) -> bytes:
+    """The body of `POST /tokenize` for a text or a conversation."""
+    body = _chat_body(content, dialect) if isinstance(content, ChatContent) else _text_body(content)
+    return msgspec.json.encode(body if model is None else {**body, "model": model})
+
+
+def _text_body(content: Content) -> JsonObject:
+    if not isinstance(content, TextContent):
+        raise TypeError("token ids need no tokenizer")
+    return {"prompt": content.text, "add_special_tokens": content.add_special_tokens}
+
+
+def _chat_body(chat: ChatContent, dialect: Dialect) -> JsonObject:
+    options = dict(chat.template_options)
+    if chat.documents is not None:
+        options["documents"] = chat.documents
+    body: JsonObject = {
+        "messages": chat.messages,
+        "tools": chat.tools,
+        "chat_template": chat.chat_template,
+        "chat_template_kwargs": options or None,
+        "continue_final_message": chat.continue_final_message or None,
+    }
+    given = {name: value for name, value in body.items() if value is not None}
+    if dialect is Dialect.SGLANG and chat.add_generation_prompt:
+        return given  # as for a chat completion
+    return given | {"add_generation_prompt": chat.add_generation_prompt, "add_special_tokens": chat.add_special_tokens}
+
+
+def _told_part(chat: ChatContent) -> ChatContent | None:
+    """The conversation before its first message with an image or the like; None where that is the first one."""
+    told = next((i for i, message in enumerate(chat.messages) if _has_media(message)), None)
+    if told is None:
+        return chat
+    if told == 0:
+        return None
+    return replace(chat, messages=chat.messages[:told], add_generation_prompt=False, continue_final_message=False)
+
+
+def _has_media(message: JsonObject) -> bool:
+    content = message.get("content")
+    return not isinstance(content, _MEDIA_FREE) and any(
+        isinstance(part, dict) and not isinstance(part.get("text", part.get("thinking", part.get("refusal"))), str)
+        for part in content
+    )
+
+
+TokenId = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
+class _Tokenized(msgspec.Struct):
+    tokens: list[TokenId]
+    count: int | None = None
+
+
+class _Place(msgspec.Struct):
+    """Where the tokens of an image stand."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Features(msgspec.Struct):
+    mm_placeholders: dict[str, list[_Place]] = {}
+
+
+class _Rendered(msgspec.Struct):
+    """The part of vLLM's GenerateRequest that counts."""
+
+    token_ids: list[TokenId]
+    features: _Features | None = None
+
+
+_TOKENIZED = msgspec.json.Decoder(_Tokenized)
+_RENDERED = msgspec.json.Decoder(_Rendered | list[_Rendered])
+
+
+def _read_tokenized(body: bytes) -> "array[int]":
+    answer = _TOKENIZED.decode(body)
+    if answer.count is not None and answer.count != len(answer.tokens):
+        raise msgspec.ValidationError(f"{answer.count} tokens are counted and {len(answer.tokens)} given")
+    return array("I", answer.tokens)
+
+
+def _of_all(ids: Sequence[int], contents: Sequence[Content], complete: bool) -> TokenIds:
+    """Of a batch only the first content was asked for; the others are judged by their length."""
+    first = text_size(contents[:1])
+    return TokenIds(ids, round(len(ids) * text_size(contents) / max(first, 1)), complete)
+
+
+def _read_rendered(body: bytes) -> TokenIds:
+    """Up to the first image: what stands for it is the same for every image."""
+    answer = _RENDERED.decode(body)
+    prompts = answer if isinstance(answer, list) else [answer]
+    if not prompts:
+        raise msgspec.ValidationError("nothing was rendered")
+    ids, features = prompts[0].token_ids, prompts[0].features
+    places = (
+        [] if features is None else [place.offset for found in features.mm_placeholders.values() for place in found]
+    )
+    total = sum(len(prompt.token_ids) for prompt in prompts)
+    return TokenIds(array("I", ids[: min(places)] if places else ids), total, complete=not places)
