@@ -2,6 +2,7 @@
 
 import json
 import time
+from array import array
 from typing import Any
 
 from hypothesis import given
@@ -21,7 +22,8 @@ WORDS = (
 )
 OPTIONS = (
     "model stream cache_salt max_tokens instructions documents thinking reasoning reasoning_effort output_config "
-    "chat_template_kwargs add_generation_prompt"
+    "chat_template_kwargs add_generation_prompt metadata conversation session_id features image_data "
+    "kv_transfer_params tool_choice sampling_params"
 )
 ANY_JSON = st.recursive(
     SCALARS | st.sampled_from(WORDS.split(" ")),
@@ -65,7 +67,14 @@ MESSAGES = st.lists(
     max_size=4,
 )
 BODIES = st.fixed_dictionaries(
-    {"messages": mostly(MESSAGES), "input": mostly(MESSAGES), "prompt": ANY_JSON},
+    {
+        "messages": mostly(MESSAGES),
+        "input": mostly(MESSAGES),
+        "prompt": ANY_JSON,
+        "text": ANY_JSON,
+        "input_ids": ANY_JSON,
+        "token_ids": mostly(st.lists(st.integers(-1, 2**32), max_size=3)),
+    },
     optional={
         "tools": mostly(st.lists(OBJECTS, max_size=2)),
         "system": mostly(PARTS),
@@ -82,11 +91,15 @@ def check(prompt: Prompt, endpoint: Endpoint) -> None:
     assert prompt.max_tokens is None or type(prompt.max_tokens) is int
     assert prompt.namespace.salt is None or prompt.namespace.salt
     assert not (prompt.problem and prompt.contents)
+    assert (prompt.untold is None) is prompt.exact
+    assert prompt.contents or prompt.untold is not None
+    assert prompt.session is None or 0 < len(prompt.session) <= 256
     for content in prompt.contents:
         if isinstance(content, TextContent):
             assert isinstance(content.text, str)
         elif isinstance(content, TokenContent):
-            assert all(type(token) is int and 0 <= token < 2**32 for token in content.token_ids)
+            assert isinstance(content.token_ids, array)
+            assert content.token_ids.itemsize == 4
         else:
             check_chat(content)
 

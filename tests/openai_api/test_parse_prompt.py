@@ -1,12 +1,13 @@
 """What is read from the bodies of each endpoint."""
 
 import json
+from array import array
 from typing import Any
 
 import pytest
 
 from warmroute.block import Namespace
-from warmroute.openai_api import ChatContent, Endpoint, Prompt, TextContent, TokenContent, parse_prompt
+from warmroute.openai_api import ChatContent, Endpoint, Prompt, TextContent, TokenContent, Untold, parse_prompt
 
 READ = [endpoint for endpoint in Endpoint if endpoint is not Endpoint.OTHER]
 HELLO = {"role": "user", "content": "Hello"}
@@ -26,12 +27,16 @@ def chat_of(prompt: Prompt) -> ChatContent:
     return content
 
 
+def ids(*token_ids: int) -> TokenContent:
+    return TokenContent(array("I", token_ids))
+
+
 def test_five_spellings_are_five_contents() -> None:
     prompts: list[Any] = [[1, 2, 3], [[1, 2], [3]], ["a", "b"], "1,2,3", "a b"]
     contents = [parse(Endpoint.COMPLETIONS, prompt=prompt).contents for prompt in prompts]
     assert contents == [
-        (TokenContent((1, 2, 3)),),
-        (TokenContent((1, 2)), TokenContent((3,))),
+        (ids(1, 2, 3),),
+        (ids(1, 2), ids(3)),
         (TextContent("a"), TextContent("b")),
         (TextContent("1,2,3"),),
         (TextContent("a b"),),
@@ -107,6 +112,7 @@ def test_an_unreadable_body_is_a_prompt_with_a_problem(endpoint: Endpoint, body:
     assert prompt.problem
     assert len(prompt.problem) < 300
     assert (prompt.endpoint, prompt.model, prompt.contents) == (endpoint, None, ())
+    assert (prompt.exact, prompt.untold) == (False, Untold.UNREADABLE)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,14 @@ def test_an_unreadable_body_is_a_prompt_with_a_problem(endpoint: Endpoint, body:
         (Endpoint.COMPLETIONS, {"prompt": ["a", 1]}),
         (Endpoint.COMPLETIONS, {"prompt": [1, -1]}),
         (Endpoint.COMPLETIONS, {"prompt": [1, 2**32]}),
-        (Endpoint.COMPLETIONS, {"prompt": [1, True]}),
+        (Endpoint.COMPLETIONS, {"prompt": [1, None]}),
+        (Endpoint.GENERATE, {}),
+        (Endpoint.GENERATE, {"text": 5}),
+        (Endpoint.GENERATE, {"input_ids": [[1], "a", 2]}),
+        (Endpoint.TOKENS, {"token_ids": "a"}),
+        (Endpoint.TOKENS, {"token_ids": ["a"]}),
+        (Endpoint.TOKENS, {"token_ids": [1], "features": {"mm_placeholders": {"image": [{"offset": -1}]}}}),
+        (Endpoint.MESSAGES, {"messages": [{"role": "system", "content": [{"type": "tool_addition"}]}]}),
         (Endpoint.COMPLETIONS, {"prompt": [1.5]}),
         (Endpoint.COMPLETIONS, {"prompt": [[1], [None]]}),
         (Endpoint.COMPLETIONS, {"prompt": {"a": 1}}),
@@ -140,6 +153,7 @@ def test_a_bad_prompt_still_has_its_model_and_stream(endpoint: Endpoint, body: d
     prompt = parse(endpoint, model="m", stream=True, **body)
     assert prompt.problem
     assert (prompt.model, prompt.stream, prompt.contents, prompt.exact) == ("m", True, (), False)
+    assert prompt.untold is Untold.UNREADABLE
 
 
 def test_python_json_that_is_no_json_is_read_as_the_engines_read_it() -> None:
@@ -179,6 +193,7 @@ def test_chat_options_reach_the_content() -> None:
             add_special_tokens=True,
             chat_template_kwargs={"a": 1},
             reasoning_effort="none",
+            tool_choice="required",
         )
     )
     assert chat == ChatContent(
@@ -190,36 +205,93 @@ def test_chat_options_reach_the_content() -> None:
         continue_final_message=True,
         add_special_tokens=True,
         template_options={"a": 1, "enable_thinking": False, "reasoning_effort": "none"},
+        client_options={"a": 1},
+        effort="none",
+        tool_choice="required",
     )
 
 
-def test_a_conversation_is_told_up_to_its_first_image() -> None:
-    system = {"role": "system", "content": "Be kind."}
-    prompt = parse(Endpoint.CHAT, messages=[system, HELLO, IMAGE, HELLO])
-    chat = chat_of(prompt)
-    assert (chat.messages, chat.add_generation_prompt, prompt.exact) == ([system, HELLO], False, False)
-    assert prompt.problem is None
-
-
-def test_a_conversation_that_begins_with_an_image_cannot_be_told() -> None:
-    prompt = parse(Endpoint.CHAT, model="m", messages=[IMAGE, HELLO])
-    assert (prompt.contents, prompt.exact, prompt.problem, prompt.model) == ((), False, None, "m")
+@pytest.mark.parametrize("messages", [[HELLO, IMAGE, HELLO], [IMAGE, HELLO]])
+def test_a_conversation_with_an_image_is_read_and_not_told_exactly(messages: list[Any]) -> None:
+    prompt = parse(Endpoint.CHAT, model="m", messages=messages)
+    assert chat_of(prompt).messages == messages
+    assert (prompt.exact, prompt.untold, prompt.problem) == (False, Untold.MULTIMODAL, None)
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "body"),
+    "part",
     [
-        (Endpoint.COMPLETIONS, {"prompt": "x", "prompt_embeds": "AAAA"}),
-        (Endpoint.COMPLETIONS, {"prompt": "x", "truncate_prompt_tokens": 3}),
-        (Endpoint.CHAT, {"messages": [HELLO], "truncate_prompt_tokens": 3}),
-        (Endpoint.EMBEDDINGS, {"input": "x", "truncate_prompt_tokens": 3}),
-        (Endpoint.RESPONSES, {"input": "x", "previous_response_id": "resp_1"}),
-        (Endpoint.RESPONSES, {"input": "x", "conversation": "conv_1"}),
+        {"type": "image_url", "image_url": {"url": "u"}},
+        {"type": "input_image", "image_url": "u"},
+        {"type": "image_url", "uuid": "sku-1"},
+        {"image_url": "u"},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        {"type": "video_url", "video_url": {"url": "u"}},
+        {"type": "prompt_embeds", "data": "AAAA"},
     ],
 )
-def test_what_only_the_engine_knows_is_not_guessed(endpoint: Endpoint, body: dict[str, Any]) -> None:
+def test_what_becomes_tokens_of_its_own_making_is_multimodal(part: dict[str, Any]) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "What?"}, part]}]
+    assert parse(Endpoint.CHAT, messages=messages).untold is Untold.MULTIMODAL
+
+
+def test_a_part_of_an_unknown_kind_is_named_as_that() -> None:
+    messages = [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]
+    assert parse(Endpoint.CHAT, messages=messages).untold is Untold.UNKNOWN_PART
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "untold"),
+    [
+        (Endpoint.COMPLETIONS, {"prompt": "x", "prompt_embeds": "AAAA"}, Untold.EMBEDDINGS),
+        (Endpoint.COMPLETIONS, {"prompt": "x", "truncate_prompt_tokens": 3}, Untold.TRUNCATED),
+        (Endpoint.COMPLETIONS, {"prompt": "x", "suffix": "y"}, Untold.UNKNOWN_PART),
+        (Endpoint.COMPLETIONS, {"prompt": []}, Untold.NO_PROMPT),
+        (Endpoint.CHAT, {"messages": [HELLO], "truncate_prompt_tokens": 3}, Untold.TRUNCATED),
+        (Endpoint.EMBEDDINGS, {"input": "x", "truncate_prompt_tokens": 3}, Untold.TRUNCATED),
+        (Endpoint.EMBEDDINGS, {"input": [{"text": "x", "image": "u"}]}, Untold.MULTIMODAL),
+        (Endpoint.RESPONSES, {"input": "x", "previous_response_id": "resp_1"}, Untold.KEPT_STATE),
+        (Endpoint.RESPONSES, {"input": "x", "conversation": "conv_1"}, Untold.KEPT_STATE),
+        (Endpoint.RESPONSES, {"input": "x", "prompt": {"id": "pmpt_1"}}, Untold.KEPT_STATE),
+        (Endpoint.GENERATE, {"text": "x", "session_params": {"id": "s"}}, Untold.KEPT_STATE),
+        (Endpoint.GENERATE, {"input_embeds": [[0.5]]}, Untold.EMBEDDINGS),
+        (Endpoint.GENERATE, {"text": "<image>", "image_data": "u"}, Untold.MULTIMODAL),
+        (Endpoint.TOKENS, {"token_ids": [1], "content_parts": [{"type": "image_url"}]}, Untold.MULTIMODAL),
+        (Endpoint.OTHER, {"input": "x"}, Untold.NO_PROMPT),
+    ],
+)
+def test_what_only_the_engine_knows_is_not_guessed(endpoint: Endpoint, body: dict[str, Any], untold: Untold) -> None:
     prompt = parse(endpoint, **body)
-    assert (prompt.contents, prompt.exact, prompt.problem) == ((), False, None)
+    assert (prompt.contents, prompt.exact, prompt.problem, prompt.untold) == ((), False, None, untold)
+
+
+def test_a_cut_to_the_models_context_is_none() -> None:
+    """What is longer would be refused without it, so that a prompt which is served is not cut."""
+    assert parse(Endpoint.CHAT, messages=[HELLO], truncate_prompt_tokens=-1).exact
+
+
+def test_ids_in_place_of_messages() -> None:
+    """SGLang takes them as `input_ids`; vLLM's decode stage gets them from the prefill stage."""
+    for fields in ({"input_ids": [1, 2]}, {"kv_transfer_params": {"prompt_token_ids": [1, 2]}}):
+        assert parse(Endpoint.CHAT, messages=[HELLO], **fields).contents == (ids(1, 2),)
+        assert chat_of(parse(Endpoint.CHAT, messages=[IMAGE], **fields))
+
+
+def test_texts_and_ids_for_sglang() -> None:
+    assert parse(Endpoint.GENERATE, text="x").contents == (TextContent("x"),)
+    assert parse(Endpoint.GENERATE, text=["x", "y"]).contents == (TextContent("x"), TextContent("y"))
+    assert parse(Endpoint.GENERATE, input_ids=[1, 2]).contents == (ids(1, 2),)
+    prompt = parse(Endpoint.GENERATE, input_ids=[[1], [2, 3]], sampling_params={"max_new_tokens": 7}, stream=True)
+    assert prompt.contents == (ids(1), ids(2, 3))
+    assert (prompt.max_tokens, prompt.stream, prompt.exact) == (7, True, True)
+
+
+def test_ids_for_vllm_count_up_to_the_first_image() -> None:
+    prompt = parse(Endpoint.TOKENS, token_ids=[1, 2, 3], sampling_params={"max_tokens": 5}, features=None)
+    assert (prompt.contents, prompt.exact, prompt.max_tokens) == ((ids(1, 2, 3),), True, 5)
+    places = {"image": [{"offset": 2, "length": 1}], "audio": [{"offset": 1, "length": 1}]}
+    prompt = parse(Endpoint.TOKENS, token_ids=[1, 2, 3], features={"mm_hashes": {}, "mm_placeholders": places})
+    assert (prompt.contents, prompt.untold) == ((ids(1),), Untold.MULTIMODAL)
 
 
 @pytest.mark.parametrize("value", ["x", ["x", "y"], [1, 2], [[1], [2]], []])
@@ -232,6 +304,14 @@ def test_embeddings_take_what_completions_take(value: Any) -> None:
 def test_embeddings_of_a_conversation_have_no_cue_to_answer() -> None:
     assert chat_of(parse(Endpoint.EMBEDDINGS, messages=[HELLO])).add_generation_prompt is False
     assert chat_of(parse(Endpoint.EMBEDDINGS, messages=[HELLO], add_generation_prompt=True)).add_generation_prompt
+
+
+def test_embeddings_of_conversations_in_their_places() -> None:
+    one = parse(Endpoint.EMBEDDINGS, messages=[HELLO], tools=[{"function": {"name": "f"}}])
+    assert chat_of(one).tools is None
+    assert parse(Endpoint.EMBEDDINGS, input=[HELLO]).contents == one.contents
+    assert parse(Endpoint.EMBEDDINGS, input=[[HELLO], [HELLO]]).contents == one.contents * 2
+    assert parse(Endpoint.EMBEDDINGS, messages=[[HELLO], [IMAGE]]).untold is Untold.MULTIMODAL
 
 
 def test_an_unfinished_response_is_continued() -> None:
@@ -255,14 +335,28 @@ def test_one_turn_of_the_assistant_may_span_several_items() -> None:
     assert [call["id"] for call in messages[1]["tool_calls"]] == ["a", "b"]
 
 
-def test_an_image_in_a_result_of_a_tool_ends_what_can_be_told() -> None:
+def test_an_image_in_a_result_of_a_tool_is_a_turn_of_its_own() -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": {}}]}
     prompt = parse(Endpoint.MESSAGES, messages=[HELLO, {"role": "user", "content": [result]}])
-    assert [message["role"] for message in chat_of(prompt).messages] == ["user", "tool"]
-    assert prompt.exact is False
+    assert [message["role"] for message in chat_of(prompt).messages] == ["user", "tool", "user"]
+    assert prompt.untold is Untold.MULTIMODAL
+
+
+def test_the_clients_own_objects_are_not_written_to() -> None:
+    """Items of one turn are joined, in objects of ours: two prompts may be read from the same body."""
+    body = json.dumps(
+        {
+            "input": [
+                {"role": "assistant", "content": []},
+                {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+            ]
+        }
+    ).encode()
+    assert parse_prompt(Endpoint.RESPONSES, body) == parse_prompt(Endpoint.RESPONSES, body)
 
 
 def test_other_endpoints_give_their_model_and_nothing_else() -> None:
     prompt = parse(Endpoint.OTHER, model="m", input="x")
     assert (prompt.model, prompt.contents, prompt.exact) == ("m", (), False)
-    assert parse_prompt(Endpoint.OTHER, b"--boundary\r\n") == Prompt(Endpoint.OTHER, exact=False)
+    nothing = Prompt(Endpoint.OTHER, exact=False, untold=Untold.NO_PROMPT)
+    assert parse_prompt(Endpoint.OTHER, b"--boundary\r\n") == nothing

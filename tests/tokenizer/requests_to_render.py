@@ -101,6 +101,142 @@ CHATS: dict[str, dict[str, Any]] = {
     "strings as parts": {"messages": [{"role": "user", "content": ["a", "b"]}]},
 }
 
+CHATS |= {
+    "required choice": {"messages": [HELLO], "tools": [WEATHER, BARE_TOOL], "tool_choice": "required"},
+    "named choice": {
+        "messages": [HELLO],
+        "tools": [WEATHER, BARE_TOOL],
+        "tool_choice": {"type": "function", "function": {"name": "ping"}},
+    },
+    "deferred tool": {"messages": [HELLO], "tools": [{**WEATHER, "defer_loading": True}, BARE_TOOL]},
+    "tools as option": {"messages": [HELLO], "chat_template_kwargs": {"tools": [{"name": "other"}], "x": 1}},
+    "tools and tools as option": {
+        "messages": [HELLO],
+        "tools": [WEATHER],
+        "chat_template_kwargs": {"tools": [{"name": "other"}], "documents": [{"text": "y"}]},
+    },
+    "effort and option": {
+        "messages": [HELLO],
+        "reasoning_effort": "low",
+        "chat_template_kwargs": {"reasoning_effort": "high", "enable_thinking": False},
+    },
+    "cue as option": {"messages": [HELLO], "chat_template_kwargs": {"add_generation_prompt": False}},
+    "marked parts": {
+        "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Be kind.", "cache_control": {"type": "x"}}]},
+            {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "x"}, "id": 1}]},
+        ]
+    },
+    "untidy call": {
+        "messages": [
+            HELLO,
+            {
+                "role": "assistant",
+                "content": "So.",
+                "tool_calls": [
+                    {
+                        "index": 0,
+                        "type": "function",
+                        "function": {"strict": True, "name": "ping", "arguments": "{}"},
+                        "id": "c1",
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "name": "ping", "content": "pong"},
+        ]
+    },
+    "thoughts in both names": {
+        "messages": [HELLO, {"role": "assistant", "content": "x", "reasoning": "a", "reasoning_content": "b"}, HELLO]
+    },
+    "thoughts in one name and null": {
+        "messages": [HELLO, {"role": "assistant", "content": "x", "reasoning": None, "reasoning_content": "b"}, HELLO]
+    },
+    "thoughts as a part": {
+        "messages": [
+            HELLO,
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}, {"type": "text", "text": "x"}]},
+            HELLO,
+        ]
+    },
+    "a tool referred to": {
+        "messages": [
+            HELLO,
+            CALL,
+            {"role": "tool", "tool_call_id": "call_0001", "content": [{"type": "tool_reference", "name": "ping"}]},
+        ],
+        "tools": [WEATHER, BARE_TOOL],
+    },
+    "schema for the answer": {
+        "messages": [HELLO],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
+    },
+    "function role": {"messages": [HELLO, {"role": "function", "name": "f", "content": "x"}]},
+    "continued thought": {
+        "messages": [HELLO, {"role": "assistant", "content": "The answer\n", "reasoning": "It is"}],
+        "continue_final_message": True,
+        "add_generation_prompt": False,
+    },
+    "developer with parts": {
+        "messages": [
+            SYSTEM,
+            {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            HELLO,
+        ]
+    },
+}
+
+_URL = "data:image/png;base64,AAAA"
+_IMAGE = {"type": "image_url", "image_url": {"url": _URL, "detail": "low"}}
+_NAMED_IMAGE = {"type": "image_url", "image_url": {"url": _URL}, "uuid": "sku-1"}
+
+
+def asked(*parts: Any) -> dict[str, Any]:
+    """A message of the user; a text is a part."""
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts],
+    }
+
+
+# What stands for an image is `<image>` here, in the templates that take parts and before those that take texts.
+IMAGES: dict[str, dict[str, Any]] = {
+    "image after text": {"messages": [SYSTEM, asked("What is", _IMAGE, "this?")]},
+    "image first": {"messages": [SYSTEM, asked(_IMAGE, "What is this?")]},
+    "image alone": {"messages": [asked(_IMAGE)]},
+    "two images": {"messages": [SYSTEM, asked("a", _IMAGE, "b", _NAMED_IMAGE), THOUGHT, asked("c", _IMAGE)]},
+    "image in a later turn": {"messages": [SYSTEM, HELLO, THOUGHT, asked("And", _IMAGE)]},
+    "image with tools": {"messages": [SYSTEM, asked("Look", _IMAGE)], "tools": [WEATHER]},
+    "image in a result": {
+        "messages": [
+            SYSTEM,
+            HELLO,
+            CALL,
+            {"role": "tool", "tool_call_id": "call_0001", "content": [{"type": "text", "text": "see"}, _IMAGE]},
+        ]
+    },
+    "the text of an image": {"messages": [SYSTEM, asked("Is <image> a tag?", _IMAGE, _IMAGE)]},
+}
+
+COMPLETIONS: dict[str, dict[str, Any]] = {
+    "text": {"prompt": " Hello, 你好 <|im_end|>\n"},
+    "texts": {"prompt": ["a b", "c d e"]},
+    "ids": {"prompt": [5, 6, 7]},
+    "lists of ids": {"prompt": [[5, 6], [7]]},
+    "echo": {"prompt": "Hello", "echo": True, "max_tokens": 0},
+    "no special tokens": {"prompt": "Hello", "add_special_tokens": False},
+    "empty": {"prompt": ""},
+}
+
+EMBEDDINGS: dict[str, dict[str, Any]] = {
+    "text": {"input": "Hello"},
+    "texts": {"input": ["a b", "c"]},
+    "ids": {"input": [[5, 6], [7]]},
+    "messages": {"messages": [SYSTEM, HELLO]},
+    "messages with the cue": {"messages": [HELLO], "add_generation_prompt": True, "add_special_tokens": True},
+    "messages as input": {"input": [SYSTEM, HELLO]},
+    "continued": {"messages": [HELLO, {"role": "assistant", "content": "yes"}], "continue_final_message": True},
+}
+
 RESPONSES: dict[str, dict[str, Any]] = {
     "text": {"input": "Hello"},
     "instructions": {"input": "Hello", "instructions": "Be kind."},
@@ -128,6 +264,101 @@ RESPONSES: dict[str, dict[str, Any]] = {
             {"role": "user", "content": "a"},
             {"role": "assistant", "content": "b"},
             {"role": "user", "content": "c"},
+        ]
+    },
+    "thoughts, text and calls": {
+        "input": [
+            {"role": "user", "content": "Weather?"},
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "status": "completed"},
+            {"type": "function_call", "call_id": "c2", "name": "g", "arguments": '{"a": 1}'},
+            {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "22"}]},
+            {"type": "function_call_output", "call_id": "c2", "output": "ok"},
+        ]
+    },
+    "two thoughts and a summary": {
+        "input": [
+            {"role": "user", "content": "x"},
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}]},
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "t"}]},
+            {"role": "user", "content": "y"},
+        ]
+    },
+    "developer": {
+        "input": [
+            {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+            {"role": "user", "content": "x"},
+        ]
+    },
+    "custom tools": {
+        "tools": [
+            {"type": "custom", "name": "patch", "description": "Applies a patch."},
+            {"type": "web_search"},
+            {"type": "function", "name": "f", "description": "d", "parameters": None, "strict": True},
+        ],
+        "input": [
+            {"role": "user", "content": "x"},
+            {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** é"},
+            {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
+        ],
+    },
+    "a namespace of tools": {
+        "tools": [
+            {
+                "type": "namespace",
+                "name": "files",
+                "description": "d",
+                "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
+            }
+        ],
+        "input": [
+            {"role": "user", "content": "x"},
+            {"type": "function_call", "call_id": "c", "name": "read", "namespace": "files", "arguments": "{}"},
+        ],
+    },
+    "no function among the tools": {"tools": [{"type": "web_search"}], "input": "x"},
+    "no tools": {"tools": [], "input": "x"},
+    "choice of none": {
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+        "tool_choice": "none",
+        "input": "x",
+    },
+    "unfinished": {
+        "input": [
+            {"role": "user", "content": "x"},
+            {
+                "type": "message",
+                "role": "assistant",
+                "status": "incomplete",
+                "content": [{"type": "output_text", "text": "The answer"}],
+            },
+        ]
+    },
+    "refusal": {
+        "input": [
+            {"role": "user", "content": "x"},
+            {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+            {"role": "user", "content": "y"},
+        ]
+    },
+    "only the first text of an answer": {
+        "input": [
+            {"role": "user", "content": "x"},
+            {
+                "role": "assistant",
+                "type": "message",
+                "content": [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}],
+            },
+            {"role": "user", "content": "y"},
+        ]
+    },
+    "options": {"input": "x", "chat_template_kwargs": {"enable_thinking": False}, "reasoning": {"effort": "high"}},
+    "truncation on need": {"input": "x", "truncation": "auto"},
+    "a call without a question": {
+        "input": [
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "1"},
         ]
     },
 }
@@ -175,15 +406,126 @@ MESSAGES: dict[str, dict[str, Any]] = {
         ],
     },
     "thinking disabled": {"messages": [{"role": "user", "content": "x"}], "thinking": {"type": "disabled"}},
+    "thinking with an effort": {
+        "messages": [{"role": "user", "content": "x"}],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+    },
+    "disabled with options": {
+        "messages": [{"role": "user", "content": "x"}],
+        "thinking": {"type": "disabled"},
+        "chat_template_kwargs": {"enable_thinking": True},
+    },
+    "system in the middle": {
+        "system": "Be kind.",
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "system", "content": [{"type": "text", "text": "Now be brief."}]},
+            {"role": "assistant", "content": "y"},
+            {"role": "system", "content": "x-anthropic-billing-header: cch=2;"},
+            {"role": "user", "content": "z"},
+        ],
+    },
+    "results of several kinds": {
+        "tools": [
+            {"name": "f", "input_schema": {"type": "object"}, "strict": True},
+            {"name": "g", "input_schema": {"type": "object"}, "defer_loading": True},
+        ],
+        "tool_choice": {"type": "any"},
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Go."}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "redacted_thinking", "data": "AAAA"},
+                    {"type": "thinking", "thinking": "a", "signature": "s"},
+                    {"type": "thinking", "thinking": "b", "signature": "s"},
+                    {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}},
+                    {"type": "tool_use", "id": "t2", "name": "g", "input": {}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "t1",
+                        "content": [{"type": "text", "text": "1"}, {"type": "text", "text": "2"}],
+                    },
+                    {"type": "text", "text": "and"},
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "t2",
+                        "is_error": True,
+                        "content": [{"type": "tool_reference", "tool_name": "g"}],
+                    },
+                ],
+            },
+        ],
+    },
+    "a result without content": {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]},
+        ],
+    },
+    "a result told by the assistant": {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "a"},
+                    {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "22"}]},
+                ],
+            },
+            {"role": "user", "content": "y"},
+        ],
+    },
+    "tools that change": {
+        "tools": [{"name": "f", "input_schema": {}}, {"name": "g", "input_schema": {}, "defer_loading": True}],
+        "messages": [
+            {"role": "user", "content": "x"},
+            {
+                "role": "system",
+                "content": [
+                    {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "g"}},
+                    {
+                        "type": "tool_addition",
+                        "tool": {"type": "tool_definition", "definition": {"name": "h", "input_schema": {"a": 1}}},
+                    },
+                    {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}},
+                ],
+            },
+        ],
+    },
+    "an empty answer": {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": [{"type": "text", "text": ""}]},
+            {"role": "user", "content": "y"},
+        ],
+    },
+    "begun by the client": {
+        "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "The answer is"}]
+    },
 }
 
 
-def bodies() -> list[tuple[str, str, dict[str, Any]]]:
+# Endpoints without a template; recorded once.
+PLAIN = {"completions": COMPLETIONS}
+RENDERED = {"chat": CHATS | IMAGES, "responses": RESPONSES, "messages": MESSAGES, "embeddings": EMBEDDINGS}
+_ALSO = {"messages": {"max_tokens": 8}}
+
+
+def bodies(kinds: dict[str, dict[str, dict[str, Any]]] = RENDERED) -> list[tuple[str, str, dict[str, Any]]]:
     """(endpoint, name, body) of every request."""
-    chats = [("chat", name, {"model": "tiny", **body}) for name, body in CHATS.items()]
-    responses = [("responses", name, {"model": "tiny", **body}) for name, body in RESPONSES.items()]
-    messages = [("messages", name, {"model": "tiny", "max_tokens": 8, **body}) for name, body in MESSAGES.items()]
-    return chats + responses + messages
+    return [
+        (endpoint, name, {"model": "tiny", **_ALSO.get(endpoint, {}), **body})
+        for endpoint, cases in kinds.items()
+        for name, body in cases.items()
+    ]
 
 
 def templates() -> dict[str, str]:

@@ -124,8 +124,7 @@ def _tool_call(item: JsonObject) -> JsonObject:
 def _assistant_text(content: Any) -> str | None:
     """A text, or that of the first part alone, which is all that the engine renders."""
     if isinstance(content, list):
-        first = content[0] if content and isinstance(content[0], dict) else {}
-        content = first.get("text", first.get("refusal") if kind(first) == "refusal" else None)
+        content = content[0].get("text") if content and isinstance(content[0], dict) else None
     return content if isinstance(content, str) else None
 
 
