@@ -232,8 +232,14 @@ __all__ += ["Encoder", "SegmentStats"]
 class Encoder:
     """A `tokenizer.json` with a cache of segments. Ids are bytes of uint32 in the machine's order. From any thread."""
 
-    def __new__(cls, definition: bytes, cache_bytes: int) -> Self:
-        """From the bytes of a `tokenizer.json`; keeps about `cache_bytes` of segments. ValueError if it is none."""
+    def __new__(
+        cls, definition: bytes, added: Sequence[tuple[str, tuple[bool, bool, bool, bool, bool]]], cache_bytes: int
+    ) -> Self:
+        """From the bytes of a `tokenizer.json`; keeps about `cache_bytes` of segments. ValueError if it is none.
+
+        Each of `added` is a token declared elsewhere: its text, and whether it is special, normalized, lstrip, rstrip
+        and single_word.
+        """
 
     def encode(self, text: str, add_special_tokens: bool) -> bytes:
         """The ids of `text`, equal to `encode_whole`'s. ValueError for half a surrogate pair."""

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tokenizers::Tokenizer;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{AddedToken, Tokenizer};
 
 use crate::cache::{CacheStats, Place, SegmentCache};
 use crate::ends::Ends;
@@ -40,12 +40,18 @@ pub struct Encoder {
 impl Encoder {
     /// From the bytes of a `tokenizer.json`, whose truncation and padding do not count; keeps `cache_bytes` of segments.
     ///
+    /// `added` are tokens that are declared elsewhere: those that the file does not have get the next ids, and of
+    /// others the flags are taken over.
+    ///
     /// # Errors
     /// `EncoderError` where the bytes are no such file.
-    pub fn new(definition: &[u8], cache_bytes: u64) -> Result<Self> {
-        let whole = tokenizer(definition)?;
-        let definition = outline(definition).map_err(unreadable)?;
-        let pieces = Pieces::new(whole.get_added_tokens_decoder().iter().map(|(&id, token)| (id, token)));
+    pub fn new(definition: &[u8], added: Vec<AddedToken>, cache_bytes: u64) -> Result<Self> {
+        let mut whole = tokenizer(definition)?;
+        whole.add_tokens(added).map_err(unreadable)?;
+        let mut definition = outline(definition).map_err(unreadable)?;
+        let added = whole.get_added_tokens_decoder();
+        definition["added_tokens"] = serde_json::to_value(added.values().collect::<Vec<_>>()).map_err(unreadable)?;
+        let pieces = Pieces::new(added.iter().map(|(&id, token)| (id, token)));
         let seams = if pieces.is_some() {
             proven_seams(&definition)
         } else {

@@ -23,3 +23,4 @@ mod seam;
 pub use cache::CacheStats;
 pub use encoder::{Encoder, EncoderError};
 pub use seam::Seam;
+pub use tokenizers::AddedToken;

@@ -28,8 +28,6 @@ struct Outline {
     normalizer: Value,
     #[serde(default)]
     pre_tokenizer: Value,
-    #[serde(default)]
-    added_tokens: Value,
     model: Model,
 }
 
@@ -41,13 +39,12 @@ struct Model {
     facts: Map<String, Value>,
 }
 
-/// The definition in `bytes`, a `tokenizer.json`, without its merges.
+/// The definition in `bytes`, a `tokenizer.json`, without its merges and its added tokens.
 pub fn outline(bytes: &[u8]) -> serde_json::Result<Value> {
     let outline: Outline = serde_json::from_slice(bytes)?;
     Ok(json!({
         "normalizer": outline.normalizer,
         "pre_tokenizer": outline.pre_tokenizer,
-        "added_tokens": outline.added_tokens,
         "model": outline.model.facts,
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ::tokens::{CacheStats, Encoder as Inner, EncoderError, Seam};
+use ::tokens::{AddedToken, CacheStats, Encoder as Inner, EncoderError, Seam};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -22,9 +22,14 @@ struct Encoder {
 
 #[pymethods]
 impl Encoder {
+    /// Each of `added` is a content and its flags: special, normalized, lstrip, rstrip, `single_word`.
     #[new]
-    fn new(py: Python<'_>, definition: &[u8], cache_bytes: u64) -> PyResult<Self> {
-        let inner = guarded(py, || Inner::new(definition, cache_bytes))?;
+    fn new(py: Python<'_>, definition: &[u8], added: Vec<(String, [bool; 5])>, cache_bytes: u64) -> PyResult<Self> {
+        let added = added
+            .into_iter()
+            .map(|(content, flags)| added_token(content, flags))
+            .collect();
+        let inner = guarded(py, || Inner::new(definition, added, cache_bytes))?;
         Ok(Self { inner })
     }
 
@@ -106,6 +111,15 @@ impl SegmentStats {
     fn found_bytes(&self) -> u64 {
         self.stats.found_bytes
     }
+}
+
+fn added_token(content: String, flags: [bool; 5]) -> AddedToken {
+    let [special, normalized, lstrip, rstrip, single_word] = flags;
+    AddedToken::from(content, special)
+        .normalized(normalized)
+        .lstrip(lstrip)
+        .rstrip(rstrip)
+        .single_word(single_word)
 }
 
 /// Work without the interpreter. The library panics on some definitions and texts; that is an error like any other.

@@ -14,6 +14,7 @@ from warmroute.errors import ModelAssetError, TemplateError
 from warmroute.openai_api import ChatContent, Content, JsonObject, Prompt, TokenContent
 from warmroute.tokenizer.assets import TokenizerAssets, find_assets
 from warmroute.tokenizer.chat_template import ChatTemplate, Clock
+from warmroute.tokenizer.declared_tokens import declared_tokens
 from warmroute.tokenizer.dialect import Dialect, Rendered, render, template_name
 from warmroute.tokenizer.token_ids import TokenIds
 
@@ -78,7 +79,7 @@ class LocalTokenizer:
         """
         assets = find_assets(source)
         try:
-            encoder = Encoder(assets.file.read_bytes(), cache_bytes)
+            encoder = Encoder(assets.file.read_bytes(), declared_tokens(assets), cache_bytes)
             return cls(encoder, assets, clock, trust_request_chat_template=trust_request_chat_template)
         except TemplateError as exc:
             raise ModelAssetError(f"{assets.folder}: {exc}") from exc
@@ -102,10 +103,14 @@ class LocalTokenizer:
         if isinstance(content, TokenContent):
             return Told(None, array("I", content.token_ids))
         if isinstance(content, ChatContent):
-            rendered = self._rendered(content, dialect)
-            encode = self.encode_text if rendered.complete else self.encode_beginning
-            return Told(rendered.text, encode(rendered.text, rendered.add_special_tokens), rendered.complete)
+            return self._tell_rendered(self._rendered(content, dialect))
         return Told(content.text, self.encode_text(content.text, content.add_special_tokens))
+
+    def _tell_rendered(self, rendered: Rendered) -> Told:
+        if not rendered.complete:
+            return Told(rendered.text, self.encode_beginning(rendered.text, rendered.add_special_tokens), False)
+        ids = self.encode_text(rendered.text, rendered.add_special_tokens)
+        return Told(rendered.text + rendered.tail, ids + self.encode_text(rendered.tail, add_special_tokens=False))
 
     def encode_text(self, text: str, add_special_tokens: bool) -> "array[int]":
         """The ids of a text. Raises TemplateError for one that holds half of a surrogate pair."""
@@ -131,7 +136,8 @@ class LocalTokenizer:
 
     def render(self, chat: ChatContent, dialect: Dialect = Dialect.VLLM) -> str:
         """The text that the engine makes of a conversation, as far as it can be told. Raises TemplateError."""
-        return self._rendered(chat, dialect).text
+        rendered = self._rendered(chat, dialect)
+        return rendered.text + rendered.tail
 
     def _rendered(self, chat: ChatContent, dialect: Dialect) -> Rendered:
         return render(chat, self._template(chat, dialect), self._special_tokens, dialect)
