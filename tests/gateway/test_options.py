@@ -7,7 +7,7 @@ import pytest
 from warmroute.cli.serve import read_configuration
 from warmroute.config import option_names
 from warmroute.errors import ConfigError
-from warmroute.gateway.options import ServeConfig, worker_spec
+from warmroute.gateway.options import ServeConfig, TokenizerChoice, tokenizer_choice, worker_spec
 from warmroute.gateway.relay import RelayOptions
 from warmroute.worker import WorkerSpec
 
@@ -76,6 +76,13 @@ def test_file_and_command_line_together(tmp_path: Path) -> None:
         ("block_size = -16", "block_size must lie between 1 and .*, not -16"),
         ("grace_s = -1.0", "grace_s must lie between 0 and .*, not -1"),
         ("probe_interval_s = nan", "probe_interval_s must lie between .*, not nan"),
+        ("tokenizer = ['a', 'b']", "2 sources for all models; write MODEL=SOURCE for each"),
+        ("tokenizer = ['m=a', 'm=b']", "must be MODEL=SOURCE, once for each model"),
+        ("tokenizer = ['m=']", "must be MODEL=SOURCE"),
+        ("tokenizer = 3", "key 'tokenizer' must be a list"),
+        ("[tokenizers]\nm = 3", r"\[tokenizers\] in .* must have lines such as"),
+        ("dialect = 'vlm'", "key 'dialect' cannot be 'vlm'; did you mean 'vllm'?"),
+        ("tokenize_timeout_s = 0", "tokenize_timeout_s must lie between"),
         ("tokenizer_threads = 0", "tokenizer_threads must lie between 1 and .*, not 0"),
         ("relay_threads = -1", "threads must lie between 1 and .*, not -1"),
         ("max_body_bytes = 0", "max_body_bytes must lie between 1 and .*, not 0"),
@@ -101,3 +108,26 @@ def test_no_option_is_declared_twice() -> None:
 def test_a_worker_must_be_an_object() -> None:
     with pytest.raises(ConfigError, match="must be a table with a url"):
         worker_spec(["http://h:1"], where="the request")
+
+
+def test_tokenizers_of_a_file_and_of_the_command_line(tmp_path: Path) -> None:
+    toml = """
+        tokenizer = "/models/all"
+
+        [tokenizers]
+        "Qwen/Qwen3-32B" = "/models/qwen3"
+    """
+    config, _, _ = configuration(tmp_path, toml)
+    assert tokenizer_choice(config.tokenizer) == TokenizerChoice(
+        "/models/all", {"Qwen/Qwen3-32B": "/models/qwen3"}, False
+    )
+    config, _, _ = configuration(tmp_path, toml, "--tokenizer", "m=org/m", "--tokenizer", "n=/n")
+    assert tokenizer_choice(config.tokenizer) == TokenizerChoice(None, {"m": "org/m", "n": "/n"}, True)
+
+
+def test_words_and_folders_with_an_equals_sign(tmp_path: Path) -> None:
+    assert tokenizer_choice(()) == tokenizer_choice(("auto",)) == TokenizerChoice(None, {}, True)
+    assert tokenizer_choice(("engine",)) == TokenizerChoice(None, {}, False)
+    odd = tmp_path / "a=b"
+    odd.mkdir()
+    assert tokenizer_choice((str(odd),)) == TokenizerChoice(str(odd), {}, False)
