@@ -83,7 +83,7 @@ def _convert(folder: Path) -> str:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), use_fast=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
         backend = tokenizer.backend_tokenizer
         return str(backend.to_str())
     except Exception as exc:  # transformers raises whatever its converters and their libraries do.
