@@ -2,7 +2,7 @@
 
 import pytest
 
-from warmroute.openai_api import Endpoint, endpoint_of
+from warmroute.openai_api import Endpoint, endpoint_of, guess_endpoint
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,20 @@ from warmroute.openai_api import Endpoint, endpoint_of
 )
 def test_path_names_its_endpoint(path: str, endpoint: Endpoint) -> None:
     assert endpoint_of(path) is endpoint
+
+
+@pytest.mark.parametrize(
+    ("body", "endpoint"),
+    [
+        (b'{"messages": [], "prompt": ""}', Endpoint.CHAT),
+        (b'{"prompt": null}', Endpoint.COMPLETIONS),
+        (b'{"input": "x", "temperature": NaN}', Endpoint.RESPONSES),
+        (b'{"model": "m"}', Endpoint.OTHER),
+        (b'["messages"]', Endpoint.OTHER),
+        (b"messages", Endpoint.OTHER),
+        (b"[" * 100_000, Endpoint.OTHER),
+        (b"", Endpoint.OTHER),
+    ],
+)
+def test_a_body_without_a_path_is_told_by_its_fields(body: bytes, endpoint: Endpoint) -> None:
+    assert guess_endpoint(body) is endpoint

@@ -33,7 +33,7 @@ from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, w
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.tokenizer_check import Standing
-from warmroute.openai_api import Endpoint, endpoint_of, parse_prompt
+from warmroute.openai_api import Endpoint, endpoint_of, guess_endpoint, parse_prompt
 from warmroute.router import Refusal, Router
 from warmroute.worker import WorkerId, WorkerStatus
 
@@ -201,13 +201,4 @@ def _asked_endpoint(arrival: Arrival) -> Endpoint:
     named = parse_qs(arrival.query).get("path")
     if named:
         return endpoint_of(named[0])
-    try:
-        body = msgspec.json.decode(arrival.body)
-    except (msgspec.DecodeError, RecursionError):
-        return Endpoint.OTHER
-    fields = body if isinstance(body, dict) else {}
-    if "messages" in fields:
-        return Endpoint.CHAT
-    if "prompt" in fields:
-        return Endpoint.COMPLETIONS
-    return Endpoint.RESPONSES if "input" in fields else Endpoint.OTHER
+    return guess_endpoint(arrival.body)

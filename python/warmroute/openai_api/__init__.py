@@ -1,6 +1,6 @@
 """Bodies of the OpenAI-like endpoints, read into a `Prompt`."""
 
-from warmroute.openai_api.endpoint import endpoint_of
+from warmroute.openai_api.endpoint import endpoint_of, guess_endpoint
 from warmroute.openai_api.parse import parse_prompt
 from warmroute.openai_api.prompt import (
     ChatContent,
@@ -25,5 +25,6 @@ __all__ = [
     "TokenContent",
     "Untold",
     "endpoint_of",
+    "guess_endpoint",
     "parse_prompt",
 ]
