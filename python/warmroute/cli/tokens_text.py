@@ -79,6 +79,11 @@ def line_of_pieces(pieces: Sequence[Piece], marked: int | None, in_colour: bool)
     return line
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 block`, `2,000 blocks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _escaped(character: str, seen: str) -> str:
     return json.dumps(character)[1:-1] if character and character in '"\\\n\t\r' else seen
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from warmroute.cli import tokens_text
 from warmroute.cli.tokens_pieces import Piece
 from warmroute.cli.tokens_prompt import ToldBody, ToldContent
+from warmroute.cli.tokens_text import counted
 from warmroute.openai_api import Match
 
 # What is shown of a long prompt, and of a large block; the rest is counted.
@@ -58,10 +59,9 @@ def _facts(body: ToldBody) -> Iterator[str]:
     yield f"{name}, as {body.dialect} reads it, tokenizer {body.tokenizer.source}"
     yield verdict(body)
     for content in body.contents:
-        whole = len(content.hashes)
-        of_size = f"{whole:,} blocks of {content.block_size}" if whole != 1 else f"1 block of {content.block_size}"
+        blocks = f"{counted(len(content.hashes), 'block')} of {content.block_size}"
         rest = f", and {content.tail} in a last block that is not full and never cached" if content.tail else ""
-        yield f"{len(content.told.pieces):,} tokens: {of_size}{rest}"
+        yield f"{counted(len(content.told.pieces), 'token')}: {blocks}{rest}"
         if not content.told.aligned:
             yield "the tokenizer changes the text before it encodes it, so some of the places shown are guessed"
     if body.namespace.adapter or body.namespace.salt:

@@ -64,6 +64,9 @@ class Vocabulary:
         known |= {token: _flagged(each, flags[each.text]) for token, each in known.items() if each.text in flags}
         return cls(names, known, frozenset(_types(whole.get("decoder") or whole.get("pre_tokenizer"))))
 
+    def __contains__(self, token: int) -> bool:
+        return token in self.added or token in self._names
+
     def name(self, token: int) -> str:
         """A token as the vocabulary writes it; `?` for an id that it does not have."""
         known = self.added.get(token)
