@@ -96,6 +96,13 @@ def _cjk(rng: random.Random) -> Iterator[str]:
         yield "".join(between.join(common(rng, script) for _ in range(rng.randint(4, 18))) + end for end in ends) + "\n"
 
 
+def _reordered(rng: random.Random) -> Iterator[str]:
+    """Paragraphs without end, of the words of the prose in an order that does not come again."""
+    known = "".join(prose()).split()
+    while True:
+        yield " ".join(rng.choices(known, k=80)) + "\n\n"
+
+
 @cache
 def prose() -> list[str]:
     """The paragraphs of CPython's manual, and of what its modules say about themselves."""
@@ -139,6 +146,7 @@ _PARAGRAPHS: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "code": _shuffled(code),
     "english and code": _mixed,
     "cjk": _cjk,
+    "reordered english": _reordered,
 }
 
 

@@ -24,9 +24,13 @@ LONG_COMPARED_BYTES = 200_000
 Row = dict[str, Any]
 
 
-def install() -> None:
-    """Fetches the tokenizers and makes the others' environment, where they are missing; says so on stderr."""
-    subprocess.run([ROOT / "scripts" / "fetch_tokenizers.sh"], check=True)
+def fetch(names: Sequence[str]) -> None:
+    """Fetches tokenizers, where they are missing; says so on stderr."""
+    subprocess.run([ROOT / "scripts" / "fetch_tokenizers.sh", *names], check=True)
+
+
+def install_others() -> None:
+    """Makes the others' environment, where it is missing or its lock has changed; says so on stderr."""
     subprocess.run([ROOT / "scripts" / "install_encoders.sh"], check=True)
 
 

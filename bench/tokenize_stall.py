@@ -137,8 +137,8 @@ def text_body(pool: Iterator[str]) -> bytes:
 
 
 BODIES: dict[str, tuple[str, str, Callable[[Iterator[str]], bytes]]] = {
-    "chat": ("/v1/chat/completions", "code", chat_body),
-    "text": ("/v1/completions", "code", text_body),
+    "chat": ("/v1/chat/completions", "reordered english", chat_body),
+    "text": ("/v1/completions", "reordered english", text_body),
     "chat in Chinese, Japanese and Korean": ("/v1/chat/completions", "cjk", chat_body),
 }
 """The path, what the text is, and how the body is made of it."""
