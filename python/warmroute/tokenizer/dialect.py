@@ -1,6 +1,6 @@
 """Whose rendering of a conversation is imitated: the same messages become other text in each engine."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -73,11 +73,11 @@ def _render_as_vllm(chat: ChatContent, template: ChatTemplate, special_tokens: M
     messages = shaped("<image>")
     text = rendered(messages)
     if _has_media(messages):
-        return Rendered(told_prefix(text, _marked(messages, rendered)), False, chat.add_special_tokens)
+        return Rendered(told_prefix(text, rendered(_marked(messages))), False, chat.add_special_tokens)
     marked = shaped(MARK)
     if marked != messages:
         # Contents are texts, and what stands for an image there is known to the model alone; it begins the content.
-        return Rendered(told_prefix(text, [lambda: rendered(marked)]), False, chat.add_special_tokens)
+        return Rendered(told_prefix(text, rendered(marked)), False, chat.add_special_tokens)
     return Rendered(text, True, chat.add_special_tokens)
 
 
@@ -109,7 +109,7 @@ def _render_as_sglang(chat: ChatContent, template: ChatTemplate, special_tokens:
 
     text = rendered(messages)
     if _has_media(messages):
-        return Rendered(told_prefix(text, _marked(messages, rendered)), complete=False)
+        return Rendered(told_prefix(text, rendered(_marked(messages))), complete=False)
     if not takes_parts and _names_media(chat):
         # Nothing in the text stands for an image, so where it goes is the model's own affair.
         return Rendered("", complete=False)
@@ -126,14 +126,8 @@ def _is_plain(chat: ChatContent) -> bool:
 
 
 def _has_media(messages: Messages) -> bool:
-    return any(_first_media(message) is not None for message in messages)
-
-
-def _first_media(message: JsonObject) -> int | None:
-    content = message["content"]
-    if not isinstance(content, list):
-        return None
-    return next((i for i, part in enumerate(content) if part["type"] in MEDIA), None)
+    contents = [message["content"] for message in messages]
+    return any(part["type"] in MEDIA for content in contents if isinstance(content, list) for part in content)
 
 
 def _names_media(chat: ChatContent) -> bool:
@@ -142,12 +136,9 @@ def _names_media(chat: ChatContent) -> bool:
     return bool(kinds - {"text", "thinking", "reasoning", "tool_reference"})
 
 
-def _marked(messages: Messages, rendered: Callable[[Messages], str]) -> list[Callable[[], str]]:
-    """The conversation with a mark in place of each image, and with one in place of the first message that has one."""
-    first = next(i for i, message in enumerate(messages) if _first_media(message) is not None)
-    parts = [{**message, "content": _marked_content(message["content"])} for message in messages]
-    whole = [*parts[:first], {**messages[first], "content": [_MARKED_PART]}, *parts[first + 1 :]]
-    return [lambda: rendered(parts), lambda: rendered(whole)]
+def _marked(messages: Messages) -> Messages:
+    """The conversation with a mark in place of each image."""
+    return [{**message, "content": _marked_content(message["content"])} for message in messages]
 
 
 def _marked_content(content: Any) -> Any:
