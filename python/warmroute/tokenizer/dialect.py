@@ -95,7 +95,7 @@ def _vllm_variables(chat: ChatContent, template: ChatTemplate, special_tokens: M
 
 def _render_as_sglang(chat: ChatContent, template: ChatTemplate, special_tokens: Mapping[str, Any]) -> Rendered:
     if chat.endpoint in (Endpoint.MESSAGES, Endpoint.RESPONSES) and not _is_plain(chat):
-        raise TemplateError("how SGLang turns this body into a conversation depends on how it was started")
+        raise TemplateError("SGLang turns this body into another conversation, and not every one in the same way")
     takes_parts = takes_parts_in_sglang(template)
     messages, tail = without_prefix(sglang_messages(chat, takes_parts), chat.continue_final_message)
     tools = sglang_tools(chat)
@@ -117,12 +117,11 @@ def _render_as_sglang(chat: ChatContent, template: ChatTemplate, special_tokens:
 
 
 def _is_plain(chat: ChatContent) -> bool:
-    """A conversation of texts alone; of a system prompt in blocks SGLang makes other text than vLLM."""
-    plain = all(
-        message.keys() <= {"role", "content", "type"} and isinstance(message.get("content"), str)
-        for message in chat.messages
-    )
-    return plain and not chat.tools and chat.effort is None and chat.endpoint is Endpoint.RESPONSES
+    """A responses body of texts alone, which every engine reads alike: what it goes on from may be joined otherwise."""
+    roles = [message["role"] for message in chat.messages]
+    texts = all(isinstance(message.get("content"), str) for message in chat.messages)
+    asks = chat.endpoint is Endpoint.RESPONSES and not chat.tools and chat.effort is None
+    return asks and texts and roles in (["user"], ["system", "user"])
 
 
 def _has_media(messages: Messages) -> bool:

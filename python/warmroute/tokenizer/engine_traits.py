@@ -1,7 +1,8 @@
-"""What engines find out about a chat template before they use it.
+"""What engines find out about a model and its chat template before they use it.
 
 Sources: vLLM 0.32, `entrypoints/anthropic/serving.py` (`_detect_merge_inline_system`,
-`_probe_disabled_thinking_effort`); SGLang 0.5.23, `parser/jinja_template_utils.py`.
+`_probe_disabled_thinking_effort`), `config/model.py` (the tokenizer's mode); SGLang 0.5.23,
+`parser/jinja_template_utils.py`, `entrypoints/openai/chat_encoding.py`.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,19 @@ from warmroute.tokenizer.content_format import loops_over_content
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 # Each with a system message in the middle, which some templates refuse.
 _INLINE_SYSTEM = [{"role": role, "content": "t"} for role in ("system", "user", "system", "user")]
+
+# Conversations with these become tokens by code in the engine, whatever template the model's folder has.
+_ENCODED_BY_CODE = ("KimiK3", "DeepseekV32", "DeepseekV4", "Inkling")
+
+
+def is_encoded_by_code(config: Mapping[str, Any]) -> bool:
+    """Whether engines render the conversations of a model without its chat template; `config` is its config.json.
+
+    vLLM does for gpt-oss (in the harmony format), and both engines for a few others.
+    """
+    architectures = config.get("architectures")
+    names = [name for name in architectures if isinstance(name, str)] if isinstance(architectures, list) else []
+    return config.get("model_type") == "gpt_oss" or any(name.startswith(_ENCODED_BY_CODE) for name in names)
 
 
 @lru_cache(maxsize=64)
