@@ -129,7 +129,7 @@ def test_parts_are_kept_bare_for_templates_that_take_them() -> None:
         ("{% for m in messages %}{% for p in m.content | list %}{% endfor %}{% endfor %}", True),
         ("{% for turn in messages %}{% for p in turn.content %}{% endfor %}{% endfor %}", False),
         (
-            "{% for m in messages %}{% generation %}{% for p in m.content %}{% endfor %}{% endgeneration %}{% endfor %}",
+            "{% for m in messages %}{% generation %}{%for p in m.content%}{%endfor%}{% endgeneration %}{% endfor %}",
             True,
         ),
     ],
