@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests_vllm.check import Options, run_check
+from tests_vllm.parity import families
 from tests_vllm.process import StartError
 from tests_vllm.report import Report
 from tests_vllm.servers import VLLM_PYTHON
@@ -28,11 +29,27 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--outputs", type=int, default=16, help="prompts compared on a warm and a cold worker (16)")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds between requests sent one at a time (0.05)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the conversations (1)")
+    parser.add_argument("--only-tokens", action="store_true", help="compare token ids and nothing else, on one server")
+    parser.add_argument(
+        "--families",
+        type=_families,
+        default=tuple(families()),
+        metavar="NAMES",
+        help="tokenizers of the corpus to compare ids for, with commas between; '' for none (all)",
+    )
     parser.add_argument("--direct", action="store_true", help="without a router: only vLLM and the load")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--output", type=Path, help="write the JSON object to this file as well")
     parser.add_argument("--logs", type=Path, help="keep the servers' logs and the model in this new folder")
     return parser
+
+
+def _families(text: str) -> tuple[str, ...]:
+    named = tuple(filter(None, text.split(",")))
+    unknown = set(named) - set(families())
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no {', '.join(sorted(unknown))}; known: {', '.join(families())}")
+    return named
 
 
 def _cannot_run() -> str | None:
@@ -54,6 +71,8 @@ def _options(arguments: argparse.Namespace, folder: Path) -> Options:
         pause_s=arguments.pause,
         seed=arguments.seed,
         direct=arguments.direct,
+        only_tokens=arguments.only_tokens,
+        families=arguments.families,
         folder=folder,
     )
 

@@ -17,9 +17,19 @@ from tests_vllm.event_tap import EventTap, event_endpoint
 from tests_vllm.exchange import Exchange, exchange
 from tests_vllm.load import Load, Send
 from tests_vllm.model import make_model, vocabulary
+from tests_vllm.parity import all_templates, bodies, check_family, make_family_model
 from tests_vllm.report import Report
 from tests_vllm.router_view import streams, wait_until_current
-from tests_vllm.servers import MODEL_NAME, VLLM_PYTHON, Server, restart_vllm, start_router, start_vllm, stop
+from tests_vllm.servers import (
+    MODEL_NAME,
+    VLLM_PYTHON,
+    Server,
+    restart_vllm,
+    start_renderer,
+    start_router,
+    start_vllm,
+    stop,
+)
 
 _WORKERS = 2
 # Events of the last requests are published a moment after their answers.
@@ -29,7 +39,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line can change. `direct`: the load goes to one vLLM server, without a router."""
+    """What the command line can change. `direct`: the load goes to one vLLM server, without a router.
+
+    only_tokens: nothing but token ids is compared, on one server. families: the tokenizers to compare them for.
+    """
 
     conversations: int
     turns: int
@@ -37,6 +50,8 @@ class Options:
     pause_s: float
     seed: int
     direct: bool
+    only_tokens: bool
+    families: tuple[str, ...]
     folder: Path
 
 
@@ -57,6 +72,9 @@ class _Check:
 
     async def run(self) -> None:
         """All phases, in order."""
+        await self._tokens()
+        if self.options.only_tokens:
+            return
         for worker in self.workers:
             await self._follow(worker)
         talks = self._conversations("one at a time")
@@ -71,6 +89,12 @@ class _Check:
         await self._equality()
         await self._concurrent()
         await self._events()
+
+    async def _tokens(self) -> None:
+        asked = bodies(all_templates())
+        self.say(f"tokens: {len(asked)} bodies, ours beside those of /tokenize and the render pages")
+        worker = self.workers[0]
+        self.report.parity.append(await check_family(self.session, MODEL_NAME, worker.url, self.model, asked))
 
     async def _sequential(self, name: str, talks: Sequence[Conversation], turns: int) -> None:
         self.say(f"{name}: {len(talks)} conversations, {turns} turns each, one request at a time")
@@ -166,16 +190,31 @@ class _Check:
 async def run_check(options: Options, say: Say) -> Report:
     """Run the whole check. Raises StartError when a server does not come up. No server outlives it."""
     model = make_model(options.folder / "model")
-    report = Report(versions(), routed=not options.direct)
+    report = Report(versions(), routed=not options.direct and not options.only_tokens)
+    count = 1 if options.only_tokens else _WORKERS
     async with aiohttp.ClientSession() as session, EventTap() as tap:
-        say(f"starting {_WORKERS} vLLM servers (half a minute or more; logs in {options.folder})")
-        workers = await start_vllm(session, model, options.folder, _WORKERS)
+        say(f"starting vLLM, {count} times (half a minute or more; logs in {options.folder})")
+        workers = await start_vllm(session, model, options.folder, count)
         check = _Check(options, session, tap, model, workers, None, random.Random(options.seed), report, say)
         try:
             await check.run()
         finally:
             await stop([*check.workers, *([check.router] if check.router else [])])
+        await _check_families(options, session, report, say)
     return report
+
+
+async def _check_families(options: Options, session: aiohttp.ClientSession, report: Report, say: Say) -> None:
+    """One render server after the other: each takes 0.9 GiB and ten seconds to start."""
+    asked = bodies({})
+    for family in options.families:
+        say(f"tokens of {family}: {len(asked)} bodies, on a render server")
+        model = make_family_model(family, options.folder / f"model-{family}")
+        server = await start_renderer(session, f"render-{family}", model, options.folder)
+        try:
+            report.parity.append(await check_family(session, family, server.url, model, asked))
+        finally:
+            await stop([server])
 
 
 def versions() -> dict[str, str]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from tests_vllm.equality import Equality
 from tests_vllm.exchange import Exchange
 from tests_vllm.load import Phase
+from tests_vllm.parity import FamilyParity
 
 _SHOWN_PROBLEMS = 10
 
@@ -68,6 +69,7 @@ class Report:
     phases: list[Phase] = field(default_factory=list)
     equality: Equality | None = None
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    parity: list[FamilyParity] = field(default_factory=list)
 
     def problems(self) -> list[str]:
         """Why the check fails; empty when it passes."""
@@ -79,6 +81,7 @@ class Report:
             ]
         if self.equality:
             problems += [f"answers differ: {problem}" for problem in self.equality.problems]
+        problems += [f"tokens differ: {p.family}: {problem}" for p in self.parity for problem in p.problems]
         return problems + self._event_problems()
 
     def as_json(self) -> dict[str, Any]:
@@ -98,6 +101,7 @@ class Report:
             ],
             "outputs": self._outputs(),
             "events": self.events,
+            "tokens": self._tokens() | {"families": [parity.as_json() for parity in self.parity]},
         }
 
     def show(self, console: Console) -> None:
@@ -106,6 +110,7 @@ class Report:
         problems = self.problems()
         lines = [
             f"outputs: {_plain(self._outputs())}",
+            f"tokens: {_plain(self._tokens())}",
             *(f"events of {name}: {_plain(numbers)}" for name, numbers in self.events.items()),
             f"versions: {_plain(self.versions)}",
             *problems[:_SHOWN_PROBLEMS],
@@ -116,12 +121,26 @@ class Report:
 
     def _verdict(self) -> str:
         facts = self.as_json()
-        predictions, outputs = facts["predictions"], facts["outputs"]
+        predictions, outputs, tokens = facts["predictions"], facts["outputs"], facts["tokens"]
         return (
             f"{facts['requests']} requests, none failed; {predictions['equal']} of {predictions['compared']} "
             f"predictions equal what vLLM reported; {outputs['equal']} of {outputs['prompts']} prompts answered "
-            "equally on cold and warm workers"
+            f"equally on cold and warm workers; {tokens['equal']} of {tokens['answers']} lists of token ids equal ours"
         )
+
+    def _tokens(self) -> dict[str, int]:
+        """Over all families; `refused` bodies are no problem, as vLLM would refuse the requests as well.
+
+        `deviating`: equal as the endpoint computes them, though /tokenize says otherwise.
+        """
+        parities = self.parity
+        return {
+            "bodies": sum(parity.bodies for parity in parities),
+            "answers": sum(parity.answers for parity in parities),
+            "equal": sum(parity.equal for parity in parities),
+            "deviating": sum(len(parity.deviating) for parity in parities),
+            "refused": sum(len(parity.refused) for parity in parities),
+        }
 
     def _outputs(self) -> dict[str, Any]:
         e = self.equality or Equality()

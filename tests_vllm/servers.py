@@ -24,6 +24,9 @@ MAX_MODEL_LEN = 2048
 _START_TIMEOUT_S = 300.0
 _ROUTER_START_TIMEOUT_S = 60.0
 
+# A request may bring a chat template, and tools without a choice of one.
+_TRUSTING = ("--trust-request-chat-template", "--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+
 _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -79,9 +82,9 @@ def vllm_arguments(model: Path, port: int) -> list[str]:
         "--num-gpu-blocks-override": str(NUM_BLOCKS),
         "--kv-events-config": _events_config(port),
     }
-    switches = ["--enable-prefix-caching", "--enable-prompt-tokens-details", "--enforce-eager"]
+    switches = ["--enable-prefix-caching", "--enable-prompt-tokens-details", "--enforce-eager", "--enable-scale-out"]
     pairs = [part for option in options.items() for part in option]
-    return [str(VLLM_PYTHON), "-m", "vllm.entrypoints.openai.api_server", *pairs, *switches]
+    return [str(VLLM_PYTHON), "-m", "vllm.entrypoints.openai.api_server", *pairs, *switches, *_TRUSTING]
 
 
 async def start_vllm(session: aiohttp.ClientSession, model: Path, logs: Path, count: int) -> list[Server]:
@@ -89,6 +92,17 @@ async def start_vllm(session: aiohttp.ClientSession, model: Path, logs: Path, co
     servers = [_launch_vllm(f"vllm-{number}", model, free_port(), logs) for number in range(count)]
     await _all_healthy(session, servers)
     return servers
+
+
+async def start_renderer(session: aiohttp.ClientSession, name: str, model: Path, logs: Path) -> Server:
+    """Start vLLM's render server, which has no engine, for the model in folder `model`. Raises StartError."""
+    port = free_port()
+    argv = [str(VLLM_PYTHON), str(Path(__file__).with_name("render_server.py")), "--model", str(model)]
+    argv += ["--served-model-name", MODEL_NAME, "--host", "127.0.0.1", "--port", str(port)]
+    argv += ["--max-model-len", str(MAX_MODEL_LEN), *_TRUSTING]
+    server = Server(Process.start(name, argv, logs / f"{name}.log", _ENVIRONMENT), port)
+    await _all_healthy(session, [server])
+    return server
 
 
 async def restart_vllm(session: aiohttp.ClientSession, server: Server, model: Path, logs: Path) -> Server:

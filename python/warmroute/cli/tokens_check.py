@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from warmroute.cli.tokens_engine import Answered, EngineAnswer
+from warmroute.cli.tokens_engine import TOKENIZE, Answered, EngineAnswer
 from warmroute.cli.tokens_hint import hint_from_text
 from warmroute.cli.tokens_pieces import Piece, pieces_of_ids
 from warmroute.cli.tokens_prompt import ToldBody, ToldContent, piece_json
@@ -81,9 +81,19 @@ class BodyResult:
     pages: Sequence[PageResult]
 
     @property
+    def decisive(self) -> Sequence[PageResult]:
+        """The pages that count."""
+        compared = (Verdict.EQUAL, Verdict.DIFFERENT)
+        rendered = [page for page in self.pages if page.path != TOKENIZE and page.verdict in compared]
+        return rendered or self.pages
+
+    @property
     def verdict(self) -> Verdict:
-        """A difference on any page counts; else that something was compared."""
-        verdicts = {page.verdict for page in self.pages}
+        """That of the endpoint's own render page where it told, as that is what the engine computes; else of the rest.
+
+        A difference counts; else that something was compared. vLLM's /tokenize (0.32) passes over `reasoning_content`.
+        """
+        verdicts = {page.verdict for page in self.decisive}
         if Verdict.DIFFERENT in verdicts:
             return Verdict.DIFFERENT
         if all(isinstance(content, TokenContent) for content in self.body.prompt.contents) and self.body.contents:
@@ -197,10 +207,14 @@ def _cause(body: ToldBody, content: ToldContent, prompt: int, theirs: list[int],
     other = _other_dialect(body, prompt, theirs)
     if other is not None:
         return f"equal with --dialect {other.value}"
-    if content.told.text == their_text:
+    return _cause_in_text(content.told.text, their_text)
+
+
+def _cause_in_text(ours: str, theirs: str) -> str | None:
+    if ours == theirs:
         return "the texts are the same, and cut into other tokens: it has another tokenizer, or another version of it"
-    at = _common(content.told.text, their_text)
-    hint = hint_from_text(content.told.text, their_text, at)
+    at = _common(ours, theirs)
+    hint = hint_from_text(ours, theirs, at)
     if hint is not None:
         return f"{hint.kind}: {hint.a!r} here and {hint.b!r} there"
     return "they have nothing in common: it has another tokenizer or another chat template" if at == 0 else None

@@ -59,6 +59,8 @@ def _print_page(page: PageResult, result: BodyResult, output: Console) -> None:
     if page.parting is not None:
         for line in _parting(page.parting, tokens_text.is_coloured(output)):
             output.print(line)
+        if page not in result.decisive:
+            output.print("    what counts is the render page of the endpoint itself")
 
 
 def _because(page: PageResult, result: BodyResult) -> str:

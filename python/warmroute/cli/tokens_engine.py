@@ -22,6 +22,7 @@ from warmroute.openai_api import Content, Endpoint, TokenContent
 from warmroute.tokenizer import Dialect
 from warmroute.tokenizer.engine_questions import tokenize_body
 
+TOKENIZE = "/tokenize"
 _RENDER = {
     Endpoint.CHAT: "/v1/chat/completions/render",
     Endpoint.COMPLETIONS: "/v1/completions/render",
@@ -31,6 +32,7 @@ _RENDER = {
 # Whose conversations /tokenize does not render as they do.
 _NOT_TOKENIZED = (Endpoint.RESPONSES, Endpoint.MESSAGES, Endpoint.TOKENS, Endpoint.OTHER)
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, connect=5.0)
+_CLOSED = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _LONGEST_REASON = 300
 
 
@@ -79,6 +81,13 @@ class AskedEngine:
         return [await self._ask(question) for question in questions(body, self.model)]
 
     async def _ask(self, question: Question) -> EngineAnswer:
+        """Once more where a kept connection was closed meanwhile, as servers do after an error of their own."""
+        try:
+            return await self._post(question)
+        except _CLOSED:
+            return await self._post(question, last=True)
+
+    async def _post(self, question: Question, last: bool = False) -> EngineAnswer:
         headers = [("content-type", "application/json"), *self.headers]
         try:
             async with self.session.post(
@@ -91,6 +100,10 @@ class AskedEngine:
             raise WorkerUnreachable(
                 f"no engine answers at {self.url} ({error}); is it up, and is its port the one of its HTTP API?"
             ) from error
+        except _CLOSED as error:
+            if not last:
+                raise
+            return EngineAnswer(question, Answered.FAILED, detail=f"it closed the connection: {error}")
         except (aiohttp.ClientError, TimeoutError) as error:
             return EngineAnswer(question, Answered.FAILED, detail=str(error) or "it took too long")
 
@@ -103,7 +116,7 @@ def questions(body: ToldBody, model: str | None = None) -> Iterator[Question]:
     if prompt.exact and prompt.endpoint not in _NOT_TOKENIZED:
         for index, content in enumerate(prompt.contents):
             if not isinstance(content, TokenContent):
-                yield Question("/tokenize", _tokenize_body(content, body, raw, served), (index,))
+                yield Question(TOKENIZE, _tokenize_body(content, body, raw, served), (index,))
     path = _RENDER.get(prompt.endpoint)
     if path is not None and body.dialect is Dialect.VLLM:
         yield Question(path, _without_tensors(raw), tuple(range(len(prompt.contents))))
@@ -155,7 +168,7 @@ def _read(question: Question, status: int, data: bytes) -> EngineAnswer:
 
 
 def _ids(question: Question, data: bytes) -> list[list[int]]:
-    if question.path == "/tokenize":
+    if question.path == TOKENIZE:
         return [_TOKENIZED.decode(data).tokens]
     rendered = _RENDERED.decode(data)
     return [each.token_ids for each in (rendered if isinstance(rendered, list) else [rendered])]
