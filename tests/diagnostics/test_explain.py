@@ -1,5 +1,6 @@
 """A decision is explained truthfully, also by policies that do not look at prefixes."""
 
+import dataclasses
 import json
 
 import pytest
@@ -50,6 +51,35 @@ def test_the_rank_and_what_is_known_of_its_cache_are_said() -> None:
         ("http://B:1", None, "whole"),
     ]
     assert told == json.loads(json.dumps(told))
+
+
+def test_how_well_the_prompt_was_known_is_said() -> None:
+    fleet = Fleet("AB")
+    fleet.holds("A", blocks("a", "b"))
+    known = fleet.request(blocks("a", "b", "c"))
+    part = dataclasses.replace(known, complete=False, untold="multimodal", prompt_tokens=900)
+    unknown = dataclasses.replace(fleet.request(None), untold="deadline", prompt_tokens=900)
+    words = [(told["match"], told["reason"]) for told in map(explain, map(fleet.route, (known, part, unknown)))]
+    assert words == [("exact", None), ("text-prefix", "multimodal"), ("none", "deadline")]
+    told = explain(fleet.route(part))
+    assert told["because"] == (
+        "it holds 48 of 900 prompt tokens, as much as any worker; only the first 48 tokens could be told"
+    )
+    assert told == json.loads(json.dumps(told))
+    assert explain(fleet.route(unknown))["because"] == "the prompt's tokens are not known, so load alone decided"
+
+
+def test_what_a_session_counted_for_is_said() -> None:
+    fleet = Fleet("AB")
+    request = dataclasses.replace(fleet.request(None), prompt_tokens=5_000, session="s")
+    home = fleet.route(request)
+    fleet.complete(home)
+    told = explain(fleet.route(request))
+    assert told["because"] == "it answered this session last, so 4999 tokens should be there"
+    assert [line["session_tokens"] for line in told["workers"]] == [4999, 0]
+    fleet.router.table.book(home.worker, "other", 1_000_000, None)
+    told = explain(fleet.route(request))
+    assert told["because"] == "the worker that answered this session last costs more because of its load"
 
 
 def test_a_worker_without_events_is_said_to_be_guessed() -> None:

@@ -1,8 +1,10 @@
 """Metrics count what happened, for the workers that there are."""
 
 import random
+from collections import Counter
 
-from warmroute.diagnostics.metrics import RouterMetrics
+from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
+from warmroute.openai_api import Match
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Decision, Outcome, Router, RouteRequest
@@ -28,3 +30,15 @@ def test_a_request_that_outlives_its_worker_brings_no_series_back() -> None:
     metrics.forget(_URL)
     router.settle(second, ended)
     assert _URL not in metrics.expose().decode()
+
+
+def test_prompts_are_counted_by_how_well_they_were_known() -> None:
+    router = Router(WorkerTable(), PrefixIndex(), POLICIES["warmroute"]())
+    metrics = RouterMetrics()
+    prompts: Counter[tuple[Match, str]] = Counter()
+    metrics.registry.register(StateCollector(router, tuple, prompts))
+    prompts[Match.EXACT, ""] += 2
+    prompts[Match.NONE, "deadline"] += 1
+    text = metrics.expose().decode()
+    assert 'warmroute_prompts_total{match="exact",reason=""} 2.0' in text
+    assert 'warmroute_prompts_total{match="none",reason="deadline"} 1.0' in text

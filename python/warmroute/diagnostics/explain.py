@@ -58,16 +58,29 @@ def because(decision: Decision) -> str:
     """One sentence that says why the chosen worker won."""
     if decision.policy in _BLIND:
         return _BLIND[decision.policy]
-    chosen = decision.chosen
-    most = max(line.cached_tokens for line in decision.considered)
-    held = f"it holds {chosen.cached_tokens} of {decision.request.prompt_tokens} prompt tokens"
-    if chosen.session_tokens:
-        return f"it answered this session last, and so should hold {chosen.cached_tokens} of its tokens"
-    if decision.request.match is Match.NONE:
+    request, considered = decision.request, decision.considered
+    if any(line.session_tokens for line in considered):
+        reason = _of_session(decision)
+    elif request.match is Match.NONE:
         return "the prompt's tokens are not known, so load alone decided"
+    else:
+        reason = _of_tokens(decision, max(line.cached_tokens for line in considered))
+    if request.match is Match.TEXT_PREFIX and request.token_ids is not None:
+        reason += f"; only the first {len(request.token_ids)} tokens could be told"
+    return reason
+
+
+def _of_session(decision: Decision) -> str:
+    if decision.chosen.session_tokens:
+        return f"it answered this session last, so {decision.chosen.cached_tokens} tokens should be there"
+    return "the worker that answered this session last costs more because of its load"
+
+
+def _of_tokens(decision: Decision, most: int) -> str:
+    held = f"it holds {decision.chosen.cached_tokens} of {decision.request.prompt_tokens} prompt tokens"
     if most == 0:
         return "no worker holds any of the prompt; this one was the cheapest for a full prefill"
-    if chosen.cached_tokens == most:
+    if decision.chosen.cached_tokens == most:
         return f"{held}, as much as any worker"
     return f"{held}; a worker that holds {most} costs more because of its load"
 
