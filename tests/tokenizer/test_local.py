@@ -84,7 +84,7 @@ def test_special_tokens_by_name(folder: Path) -> None:
 
 
 def test_a_client_cannot_replace_the_conversation_through_its_options() -> None:
-    options = {"messages": [], "tools": [{"function": {"name": "evil"}}], "add_generation_prompt": False}
+    options = {"messages": [], "add_generation_prompt": False}
     assert TINY.render_chat([HELLO], template_options=options) == TINY.render_chat([HELLO])
 
 
@@ -112,7 +112,7 @@ def test_half_a_surrogate_pair_is_an_error_of_ours(text: str) -> None:
         {"role": 5},
         {"role": "user", "content": 5},
         {"role": "user", "content": [5]},
-        {"role": "user", "content": [{"type": "image_url"}]},
+        {"role": "user", "content": [{"type": "file"}]},
         {"role": "user", "content": [{"type": []}]},
         {"role": "user", "content": [{"type": "text", "text": 5}]},
         {"role": "assistant", "content": "", "tool_calls": 5},
