@@ -34,10 +34,11 @@ class LengthEstimate:
             seen = min(max(body_bytes / tokens, _LEAST), _MOST)
             self.bytes_per_token += _GAIN * (seen - self.bytes_per_token)
 
-    def tokens(self, body: bytes) -> int:
-        """The guess for a body, of which images and the like count flat; at least 1."""
+    def tokens(self, body: bytes, media_parts: int = 0) -> int:
+        """The guess for a body, of which images and the like count flat, at least `media_parts` of them; at least 1."""
         text, media = without_media(body)
-        return max(1, min(MOST_TOKENS, round(text / self.bytes_per_token) + media * MEDIA_TOKENS))
+        guess = round(text / self.bytes_per_token) + max(media, media_parts) * MEDIA_TOKENS
+        return max(1, min(MOST_TOKENS, guess))
 
 
 def without_media(body: bytes) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from warmroute.gateway.relay import Arrival, AttemptFailed, FirstByte, RelayServ
 from warmroute.gateway.relay import Outcome as RelayOutcome
 from warmroute.openai_api import Endpoint, Match, Prompt, TokenContent, endpoint_of, parse_prompt
 from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
-from warmroute.tokenizer import NoTokens, Original, TokenIds, TokenSource
+from warmroute.tokenizer import NoTokens, Original, TokenIds, TokenSource, media_parts
 from warmroute.worker import Worker, WorkerId
 
 _log = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ SESSION_HEADERS = (
 )
 MATCH_HEADER = "x-warmroute-match"
 """How well the prompt was known when its worker was chosen: exact, text-prefix or none."""
-MIXED_ENGINES = "mixed-engines"
-"""Why a conversation is known in part: engines that render it differently serve its model."""
 # What an engine needs to answer at all; it goes only to workers, which get the whole request anyway.
 _CREDENTIALS = ("authorization",)
 # Attempts that never came to a worker, so that the worker should be looked at before it gets more.
@@ -89,7 +87,8 @@ class Proxy:
         """What the router needs to know of an arrival; of a body that tells nothing load and session decide."""
         prompt = parse_prompt(endpoint, arrival.body) if arrival.body else Prompt(endpoint)
         tokens = await self._tokens(prompt, arrival)
-        told = tokens if isinstance(tokens, TokenIds) else None
+        # A beginning without a token tells nothing.
+        told = tokens if isinstance(tokens, TokenIds) and (tokens.complete or tokens.ids) else None
         return RouteRequest(
             request_id=arrival.header(_REQUEST_ID_HEADER) or f"{self.rng.getrandbits(128):032x}",
             model=prompt.model,
@@ -119,8 +118,11 @@ class Proxy:
             return tokens.total
         if prompt.endpoint is Endpoint.OTHER or not body:
             return 0
-        told = len(tokens.ids) + 1 if isinstance(tokens, TokenIds) else 0
-        return max(told, self._estimate.tokens(body))
+        guess = self._estimate.tokens(body, media_parts(prompt.contents))
+        if not isinstance(tokens, TokenIds):
+            return guess
+        # An engine that rendered the images as well has counted everything.
+        return tokens.total if tokens.total > len(tokens.ids) else max(len(tokens.ids) + 1, guess)
 
     async def _attempt(self, arrival: Arrival, decision: Decision) -> AttemptFailed | RelayOutcome:
         # Settled in the callback, not after the await: it is called exactly once, also when this task is cancelled.
@@ -188,7 +190,7 @@ def _why_untold(prompt: Prompt, tokens: TokenIds | NoTokens | None) -> str | Non
         return None
     if prompt.untold is not None:
         return prompt.untold.value
-    return MIXED_ENGINES if tokens is not None else None
+    return None if tokens is None else (tokens.why or NoTokens.RENDERING).value
 
 
 def _session(arrival: Arrival) -> str | None:

@@ -8,6 +8,7 @@ from warmroute.tokenizer.local import LocalTokenizer
 from warmroute.tokenizer.local_source import LocalTokenSource
 from warmroute.tokenizer.per_model import PerModelSource, Served, Tokenizers
 from warmroute.tokenizer.source import Original, TokenSource
+from warmroute.tokenizer.text_size import media_parts
 from warmroute.tokenizer.token_ids import NoTokens, TokenIds
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "TokenSource",
     "Tokenizers",
     "find_assets",
+    "media_parts",
     "packaged_model",
 ]

@@ -67,7 +67,7 @@ def find_assets(
     """
     if isinstance(source, TokenizerAssets):
         return source
-    named = Path(source).expanduser()
+    named = _expanded(source)
     is_file = named.is_file()
     folder = named.parent if is_file else _folder(source, offline)
     file = named if is_file else folder / "tokenizer.json"
@@ -80,8 +80,15 @@ def find_assets(
     return TokenizerAssets(folder, config, _special_tokens(folder, config), templates, file)
 
 
+def _expanded(source: str | Path) -> Path:
+    try:
+        return Path(source).expanduser()
+    except RuntimeError as exc:
+        raise ModelAssetError(f"{source} is nowhere: {exc}") from exc
+
+
 def _folder(source: str | Path, offline: bool) -> Path:
-    path = Path(source).expanduser()
+    path = _expanded(source)
     if path.is_dir():
         return path
     name = str(source)

@@ -15,7 +15,7 @@ import msgspec
 from warmroute.openai_api import ChatContent, Content, Endpoint, JsonObject, Prompt, TextContent
 from warmroute.tokenizer.dialect import Dialect
 from warmroute.tokenizer.source import Original
-from warmroute.tokenizer.text_size import text_size
+from warmroute.tokenizer.text_size import media_parts, text_size
 from warmroute.tokenizer.token_ids import TokenIds
 
 _RENDER_PATHS = {
@@ -24,8 +24,7 @@ _RENDER_PATHS = {
     Endpoint.RESPONSES: "/v1/responses/render",
     Endpoint.MESSAGES: "/v1/messages/render",
 }
-# The kinds of a part that are text; others become tokens that only the engine can tell.
-_MEDIA_FREE = (str, type(None))
+_TRANSLATED = (Endpoint.RESPONSES, Endpoint.MESSAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def questions(prompt: Prompt, dialect: Dialect, original: Original | None) -> li
 def _is_plain(prompt: Prompt) -> bool:
     """Whether `/tokenize` tells all of it: vLLM's answers at once and is always there, its render pages seldom are."""
     template = any(isinstance(content, ChatContent) and content.chat_template for content in prompt.contents)
-    return prompt.exact and not template and prompt.endpoint not in (Endpoint.RESPONSES, Endpoint.MESSAGES)
+    return prompt.exact and not template and prompt.endpoint not in _TRANSLATED
 
 
 def _rendering(prompt: Prompt, original: Original | None) -> Question | None:
@@ -67,7 +66,9 @@ def _tokenizing(prompt: Prompt, dialect: Dialect, original: Original | None) -> 
     told = _told_part(content) if isinstance(content, ChatContent) else content
     if told is None:
         return None
-    complete = prompt.exact and told is content
+    if dialect is Dialect.SGLANG and prompt.endpoint in _TRANSLATED:
+        return None  # What it makes of them is not what it makes of the same words as a chat.
+    complete = prompt.exact and told is content and not _is_bent_by_effort(content)
 
     def read(body: bytes) -> TokenIds:
         return _of_all(_read_tokenized(body), prompt.contents, complete)
@@ -109,7 +110,7 @@ def _chat_body(chat: ChatContent, dialect: Dialect) -> JsonObject:
 
 def _told_part(chat: ChatContent) -> ChatContent | None:
     """The conversation before its first message with an image or the like; None where that is the first one."""
-    told = next((i for i, message in enumerate(chat.messages) if _has_media(message)), None)
+    told = next((i for i, message in enumerate(chat.messages) if media_parts([ChatContent([message])])), None)
     if told is None:
         return chat
     if told == 0:
@@ -117,12 +118,9 @@ def _told_part(chat: ChatContent) -> ChatContent | None:
     return replace(chat, messages=chat.messages[:told], add_generation_prompt=False, continue_final_message=False)
 
 
-def _has_media(message: JsonObject) -> bool:
-    content = message.get("content")
-    return not isinstance(content, _MEDIA_FREE) and any(
-        isinstance(part, dict) and not isinstance(part.get("text", part.get("thinking", part.get("refusal"))), str)
-        for part in content
-    )
+def _is_bent_by_effort(content: Content) -> bool:
+    """Whether the engine derives from the asked effort what `/tokenize` cannot be told."""
+    return isinstance(content, ChatContent) and content.endpoint in _TRANSLATED and content.effort is not None
 
 
 TokenId = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]

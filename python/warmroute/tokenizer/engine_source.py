@@ -13,6 +13,7 @@ from warmroute.tokenizer.breaker import EngineRecord
 from warmroute.tokenizer.dialect import Dialect
 from warmroute.tokenizer.engine_questions import Question, questions
 from warmroute.tokenizer.source import Original
+from warmroute.tokenizer.text_size import is_too_long
 from warmroute.tokenizer.token_ids import NoTokens, TokenIds, given_ids
 
 # Engines that are asked for one prompt, when the first of them fails.
@@ -70,6 +71,8 @@ class EngineTokenSource:
         given = given_ids(prompt.contents)
         if given is not None:
             return given
+        if is_too_long(prompt.contents, original):
+            return NoTokens.TOO_LONG
         engines = self._engines(prompt.model)
         if not engines:
             return NoTokens.NO_WORKER

@@ -8,13 +8,11 @@ from warmroute.tokenizer.dialect import Dialect
 from warmroute.tokenizer.encode_pool import EncodePool
 from warmroute.tokenizer.local import LocalTokenizer
 from warmroute.tokenizer.source import Original
-from warmroute.tokenizer.text_size import prompt_size, text_size
+from warmroute.tokenizer.text_size import is_too_long, prompt_size
 from warmroute.tokenizer.token_ids import NoTokens, TokenIds, given_ids
 
 # 2,000 characters take 0.5 ms to encode (2 shared cores); the hop to a thread and back would cost a third of that.
 _INLINE_CHARACTERS = 2_000
-# No engine reads more: 16 million characters are some 4 million tokens.
-_LONGEST_TEXT = 16_000_000
 
 
 class LocalTokenSource:
@@ -39,11 +37,10 @@ class LocalTokenSource:
             return NoTokens.CLIENT_TEMPLATE if brings_template(prompt) else NoTokens.TEMPLATE
 
     async def _encode(self, prompt: Prompt, original: Original | None) -> TokenIds | NoTokens:
-        size = prompt_size(prompt.contents, original)
         # A template of the client's own may do any work within its bound, however short the prompt.
-        if size <= _INLINE_CHARACTERS and not brings_template(prompt):
+        if prompt_size(prompt.contents, original) <= _INLINE_CHARACTERS and not brings_template(prompt):
             return self._tell(prompt)
-        if size > _LONGEST_TEXT and text_size(prompt.contents) > _LONGEST_TEXT:
+        if is_too_long(prompt.contents, original):
             return NoTokens.TOO_LONG
         if self._pool.is_full:
             return NoTokens.BACKLOG

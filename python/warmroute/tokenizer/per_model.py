@@ -76,7 +76,7 @@ class PerModelSource:
         except TimeoutError:
             return NoTokens.DEADLINE
         if isinstance(told, TokenIds) and served.mixed and _is_conversation(prompt):
-            return replace(told, complete=False)
+            return replace(told, complete=False, why=NoTokens.MIXED_ENGINES)
         return told
 
     async def _tell(self, served: Served, prompt: Prompt, original: Original | None) -> TokenIds | NoTokens:

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from warmroute.openai_api import ChatContent, Content, JsonObject, TextContent
+from warmroute.openai_api.chat import TEXT_PARTS
 from warmroute.tokenizer.source import Original
 
 # A definition of a tool, for the purpose of telling small prompts from large ones.
 _CHARACTERS_PER_TOOL = 500
+# No engine reads more: 16 million characters are some 4 million tokens.
+_LONGEST_TEXT = 16_000_000
 
 
 def prompt_size(contents: Sequence[Content], original: Original | None = None) -> int:
@@ -17,9 +20,33 @@ def prompt_size(contents: Sequence[Content], original: Original | None = None) -
     return len(original.body) if original is not None and original.body else text_size(contents)
 
 
+def is_too_long(contents: Sequence[Content], original: Original | None = None) -> bool:
+    """Whether the text is longer than any engine reads."""
+    return prompt_size(contents, original) > _LONGEST_TEXT and text_size(contents) > _LONGEST_TEXT
+
+
 def text_size(contents: Sequence[Content]) -> int:
     """The characters of what is said; of tool definitions a guess, of token ids their number."""
     return sum(map(_size, contents))
+
+
+def media_parts(contents: Sequence[Content]) -> int:
+    """How many images and the like the conversations hold."""
+    messages = (message for content in contents if isinstance(content, ChatContent) for message in content.messages)
+    return sum(map(_media_in, messages))
+
+
+def _media_in(message: JsonObject) -> int:
+    parts = message.get("content")
+    return sum(not is_text(part) for part in parts) if isinstance(parts, list) else 0
+
+
+def is_text(part: object) -> bool:
+    """Whether a part of a message becomes text, and not tokens that only the engine can tell."""
+    if not isinstance(part, dict):
+        return True
+    kind = part.get("type")
+    return kind in TEXT_PARTS or (kind is None and isinstance(part.get("text"), str))
 
 
 def _size(content: Content) -> int:

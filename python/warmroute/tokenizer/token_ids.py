@@ -11,16 +11,22 @@ from warmroute.openai_api import Content, TokenContent
 class TokenIds:
     """`ids` of the first content of a prompt; `total` is the number of tokens over all its contents.
 
-    complete: False where `ids` are only a true prefix of what the engine will see; `total` is then an estimate.
+    complete: False where `ids` are only a true prefix of what the engine will see; `total` counts what is told then,
+    unless an engine has counted all of it.
+    why: why they are not complete, where that is no matter of the body.
     """
 
     ids: Sequence[int]
     total: int
     complete: bool = True
+    why: "NoTokens | None" = None
 
 
 class NoTokens(StrEnum):
-    """Why a source could not tell the tokens of a prompt that can be read; the words are stable, they are counted."""
+    """Why a source could not tell the tokens of a prompt that can be read, or not all of them.
+
+    The words are stable: they are counted and shown.
+    """
 
     DEADLINE = "deadline"
     """Not in time: the tokenizer's threads, or the engine, took too long."""
@@ -32,6 +38,10 @@ class NoTokens(StrEnum):
     """The chat template failed on the conversation, so the engine's will, too."""
     CLIENT_TEMPLATE = "client-template"
     """The request brings a chat template of its own, and such are not rendered here."""
+    RENDERING = "rendering"
+    """What the engine makes of the conversation is known for its beginning only."""
+    MIXED_ENGINES = "mixed-engines"
+    """Engines that render conversations differently serve the model; told is what most of them see."""
     NO_TOKENIZER = "no-tokenizer"
     """No tokenizer is at hand for the model, and no engine has a page that would tell."""
     NO_WORKER = "no-worker"
