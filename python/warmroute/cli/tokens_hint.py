@@ -3,7 +3,7 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +70,9 @@ def hint_from_text(a: str, b: str, at: int) -> Hint | None:
     """From two texts that are the same up to character `at` and go on differently."""
     if _same(a, b, at, lambda text: "".join(text.split())):
         return Hint("white-space", a[at : at + _COMPARED], b[at : at + _COMPARED])
-    start = max(0, at - 1)
-    if _same(a, b, start, lambda text: unicodedata.normalize("NFC", text)):
-        return Hint("unicode-form", a[start : start + _COMPARED], b[start : start + _COMPARED])
+    # A mark belongs to the letter before it.
+    if _same(a, b, max(0, at - 1), lambda text: unicodedata.normalize("NFC", text)):
+        return Hint("unicode-form", a[at : at + _COMPARED], b[at : at + _COMPARED])
     for kind, pattern in _PATTERNS.items():
         found = _both(pattern, a, b, at)
         if found is not None and (kind != "identifier" or min(map(len, found)) >= _SHORTEST_IDENTIFIER):
@@ -95,11 +95,13 @@ def hint_from_bodies(a: Any, b: Any, in_tools: bool, message: int | None) -> Hin
     return None
 
 
-def _same(a: str, b: str, at: int, fold: Any) -> bool:
-    """Whether the texts go on the same way once they are folded, and not only because one of them ends."""
+def _same(a: str, b: str, at: int, fold: Callable[[str], str]) -> bool:
+    """Whether the texts go on the same way once they are folded; where they end soon, to their ends."""
     ahead_a, ahead_b = fold(a[at : at + 2 * _COMPARED]), fold(b[at : at + 2 * _COMPARED])
     length = min(len(ahead_a), len(ahead_b), _COMPARED)
-    return length > 0 and bool(ahead_a[:length] == ahead_b[:length])
+    if length < _COMPARED:
+        return length > 0 and ahead_a == ahead_b
+    return ahead_a[:length] == ahead_b[:length]
 
 
 def _both(pattern: "re.Pattern[str]", a: str, b: str, at: int) -> tuple[str, str] | None:
