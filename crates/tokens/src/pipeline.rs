@@ -74,18 +74,18 @@ impl Steps {
 /// The steps for a piece that is not the first of its text; None where they are the same.
 pub fn after_a_token(definition: &Value) -> Option<Steps> {
     let mut changed = Steps::of(definition);
-    change_each(&mut changed.pre_tokenizer, |step| {
+    change_each(&mut changed.pre_tokenizer, &|step| {
         (kind(step) == "Metaspace" && step["prepend_scheme"] == "first").then(|| without_prefix(step))
     });
     (changed != Steps::of(definition)).then_some(changed)
 }
 
 /// The steps for a segment that follows a seam; None where they are the same.
+///
+/// A `Metaspace` that puts its mark before every piece stays as it is: what follows a seam begins with a space, so it
+/// puts none there, and pieces further on get theirs.
 pub fn after_a_seam(definition: &Value) -> Option<Steps> {
-    let mut changed = Steps::of(definition);
-    change_each(&mut changed.pre_tokenizer, |step| {
-        (kind(step) == "Metaspace").then(|| without_prefix(step))
-    });
+    let mut changed = after_a_token(definition).unwrap_or_else(|| Steps::of(definition));
     let normalizers = steps(&definition["normalizer"], "normalizers");
     let kept: Vec<&Value> = normalizers
         .iter()
@@ -98,12 +98,10 @@ pub fn after_a_seam(definition: &Value) -> Option<Steps> {
     (changed != Steps::of(definition)).then_some(changed)
 }
 
-fn change_each(pre_tokenizer: &mut Value, change: impl Fn(&Value) -> Option<Value>) {
+fn change_each(pre_tokenizer: &mut Value, change: &impl Fn(&Value) -> Option<Value>) {
     if let Some(members) = pre_tokenizer.get_mut("pretokenizers").and_then(Value::as_array_mut) {
         for member in members {
-            if let Some(new) = change(member) {
-                *member = new;
-            }
+            change_each(member, change);
         }
     } else if let Some(new) = change(pre_tokenizer) {
         *pre_tokenizer = new;
@@ -275,7 +273,9 @@ impl<'a> Walk<'a> {
     }
 
     fn metaspace(&mut self, step: &Value) -> Proof {
-        let usual = step["replacement"] == META_SPACE && self.space != BYTE_SPACE;
+        let marks_all = step["prepend_scheme"] != "never" && step["prepend_scheme"] != "first";
+        let usual =
+            step["replacement"] == META_SPACE && self.space != BYTE_SPACE && (self.seam == Seam::Space || !marks_all);
         self.space = META_SPACE;
         Proof {
             separates: usual,
@@ -298,7 +298,28 @@ impl<'a> Walk<'a> {
         };
         merges_alone
             && self.followers().iter().all(|next| vocabulary.contains_key(next))
+            && self.none_vanishes(vocabulary)
             && !vocabulary.keys().any(|token| self.stands_in(token))
+    }
+
+    /// Whether each character before the seam becomes something: itself, bytes, or the one token for all unknown ones.
+    /// Else what stands before it would come to the seam. And what stands for it must not be joined to anything.
+    fn none_vanishes(&self, vocabulary: &Map<String, Value>) -> bool {
+        let model = &self.definition["model"];
+        let mut before = self.seam.before().iter().flat_map(|&(low, high)| low..=high);
+        if before.all(|character| vocabulary.contains_key(character.encode_utf8(&mut [0; 4]) as &str)) {
+            return true;
+        }
+        let is_byte = |token: &str| token.starts_with("<0x") && token.len() == 6;
+        let bytes = model["byte_fallback"] == true && vocabulary.keys().filter(|token| is_byte(token)).count() == 256;
+        let unknown = model["unk_token"]
+            .as_str()
+            .filter(|token| vocabulary.contains_key(*token));
+        let joined = |token: &String| {
+            (token.contains("<0x") && !is_byte(token))
+                || unknown.is_some_and(|unknown| token.contains(unknown) && token != unknown)
+        };
+        (bytes || unknown.is_some()) && !vocabulary.keys().any(joined)
     }
 
     /// What follows the seam, as it is by now.
@@ -362,7 +383,8 @@ mod tests {
                 {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
             ]},
             "pre_tokenizer": null,
-            "model": {"type": "BPE", "dropout": null, "byte_fallback": true, "vocab": {"▁": 0, "▁a": 1, "▁▁": 2, "a": 3}},
+            "model": {"type": "BPE", "dropout": null, "byte_fallback": true, "unk_token": "<unk>",
+                      "vocab": {"▁": 0, "▁a": 1, "▁▁": 2, "a": 3, "<unk>": 4}},
         })
     }
 
@@ -380,9 +402,9 @@ mod tests {
     #[test]
     fn a_vocabulary_without_inner_spaces_proves_it_too() {
         assert_eq!(proven_seams(&sentence_piece()), [Seam::Space]);
-        let inner = with(sentence_piece(), "/model/vocab", json!({"▁": 0, "a▁": 1}));
+        let inner = with(sentence_piece(), "/model/vocab", json!({"▁": 0, "a▁": 1, "<unk>": 2}));
         assert!(proven_seams(&inner).is_empty());
-        let unknown = with(sentence_piece(), "/model/vocab", json!({"a": 1}));
+        let unknown = with(sentence_piece(), "/model/vocab", json!({"a": 1, "<unk>": 2}));
         assert!(proven_seams(&unknown).is_empty());
     }
 
