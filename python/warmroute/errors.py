@@ -4,6 +4,7 @@
       ConfigError            an option, a file or a flag cannot be used; the message names it and what to write instead
       ModelAssetError        a tokenizer or model folder is missing or unreadable; the message names the next step
       TemplateError          a chat template failed on this conversation
+        TemplateTooCostly    it asked for more work or memory than a prompt is worth
       UndecodableFrame       the bytes of a KV-event frame are not a batch of events
       WorkerUnreachable      a worker did not answer one of the router's own questions
       AddressInUse           the address to listen on is taken
@@ -33,6 +34,10 @@ class ModelAssetError(WarmrouteError):
 
 class TemplateError(WarmrouteError):
     """A chat template failed on a conversation, or is not a template."""
+
+
+class TemplateTooCostly(TemplateError):
+    """A chat template asks for more work or memory than a prompt is worth, when it is read or when it is rendered."""
 
 
 class UndecodableFrame(WarmrouteError):

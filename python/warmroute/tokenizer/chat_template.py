@@ -1,22 +1,16 @@
 """Chat templates, rendered as Hugging Face transformers renders them.
 
-Source: transformers 5.24, `utils/chat_template_utils.py` (`_compile_jinja_template`, `render_jinja_template`).
+Source: transformers 5.25, `utils/chat_template_utils.py` (`_compile_jinja_template`, `render_jinja_template`). What a
+template may cost is bounded, see `template_bounds`: it comes with a model, or with a request.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NoReturn
-
-import jinja2
-from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.runtime import Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from typing import Any
 
 from warmroute.errors import TemplateError
 from warmroute.tokenizer.content_format import iterates_over_content
+from warmroute.tokenizer.template_bounds.environment import BudgetedEnvironment
 
 # What transformers appends to the last message to find the place where it ends; the space catches templates that trim.
 _END_MARK = "CONTINUE_FINAL_MESSAGE_TAG "
@@ -24,39 +18,29 @@ _END_MARK = "CONTINUE_FINAL_MESSAGE_TAG "
 Clock = Callable[[], datetime]
 
 
-class _GenerationTag(Extension):
-    """`{% generation %}` marks the assistant's tokens for training; for a prompt its body alone counts."""
-
-    tags = {"generation"}  # noqa: RUF012  (jinja declares it as a plain class attribute)
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
-
-    def _body(self, caller: Macro) -> str:
-        return caller()
-
-
 class ChatTemplate:
     """One compiled chat template. Rendering is safe from any thread."""
 
     def __init__(self, source: str, clock: Clock) -> None:
         """`clock` is what `strftime_now` reads. Raises TemplateError if `source` is not a template."""
-        environment = _environment(clock)
+        self._environment = BudgetedEnvironment(clock)
         try:
-            syntax = environment.parse(source)
-            self._template = environment.from_string(source)
-        except (jinja2.TemplateError, RecursionError) as exc:
-            raise TemplateError(f"the chat template cannot be read: {exc}") from exc
+            syntax = self._environment.read(source)
+            self.takes_parts = iterates_over_content(syntax)
+            self._template = self._environment.program(syntax)
+        except TemplateError:
+            raise
+        except Exception as exc:  # Jinja's own errors, and Python's for code that jinja should not have made.
+            raise TemplateError(f"the chat template cannot be read: {type(exc).__name__}: {exc}"[:500]) from exc
         self.source = source
-        self.takes_parts = iterates_over_content(syntax)
         self.knows_developer = "'developer'" in source or '"developer"' in source
 
     def render(self, messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> str:
         """The text of a conversation. Raises TemplateError, whatever the template does."""
         try:
-            return self._template.render({**variables, "messages": messages})
+            return self._environment.render(self._template, {**variables, "messages": messages})
+        except TemplateError:
+            raise
         except Exception as exc:  # A template is a program of somebody else's and may raise anything.
             raise TemplateError(f"the chat template failed: {type(exc).__name__}: {exc}"[:500]) from exc
 
@@ -82,28 +66,3 @@ def _with_end_mark(messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
             marked = [*parts[:i], {**parts[i], "text": parts[i]["text"] + _END_MARK}, *parts[i + 1 :]]
             return [*messages[:-1], {**messages[-1], "content": marked}], parts[i]["text"]
     raise TemplateError("the last message has no text to continue")
-
-
-def _environment(clock: Clock) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = lambda form: clock().strftime(form)
-    return environment
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Jinja's own filter escapes for HTML; a prompt is not HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
