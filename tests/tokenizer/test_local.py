@@ -12,7 +12,7 @@ import pytest
 
 from warmroute.errors import ModelAssetError, TemplateError
 from warmroute.openai_api import ChatContent, Endpoint, Prompt, TextContent, TokenContent
-from warmroute.tokenizer import LocalTokenizer, TokenIds, packaged_model
+from warmroute.tokenizer import Dialect, LocalTokenizer, TokenIds, packaged_model
 
 TINY = LocalTokenizer.load("warmroute-tiny")
 HELLO = {"role": "user", "content": "Hello"}
@@ -193,3 +193,22 @@ def test_a_hub_id_that_is_nowhere_names_the_next_step(tmp_path: Path) -> None:
     assert missing.returncode == 1
     assert "ModelAssetError" in missing.stderr
     assert "hf download some/model" in missing.stderr
+
+
+def test_a_model_whose_conversations_are_written_by_code_is_told_by_its_texts_only(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "gpt_oss"}')
+    tokenizer = configure(folder, chat_template="{{ messages[0].content }}")
+    with pytest.raises(TemplateError, match="by code"):
+        tokenizer.render_chat([HELLO])
+    assert tokenizer.render(ChatContent([HELLO]), Dialect.SGLANG) == "Hello"
+    assert tokenizer.encode_text("Hello", add_special_tokens=False)
+
+
+def test_a_template_of_the_client_is_rendered_where_clients_are_trusted(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("model")
+    trusting = LocalTokenizer.load(folder, trust_request_chat_template=True)
+    chat = ChatContent([HELLO], chat_template="client {{ messages | length }}")
+    assert trusting.render(chat) == "client 1"
+    assert trusting.render(chat, Dialect.SGLANG) == "model"
+    with pytest.raises(TemplateError, match="cannot be read"):
+        trusting.render_chat([HELLO], chat_template="{% for")

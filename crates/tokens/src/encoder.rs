@@ -7,9 +7,10 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{AddedToken, Tokenizer};
 
 use crate::cache::{CacheStats, Place, SegmentCache};
+use crate::definition::{Steps, after_a_seam, after_a_token, outline};
 use crate::ends::Ends;
 use crate::pieces::{Piece, Pieces};
-use crate::pipeline::{Steps, after_a_seam, after_a_token, outline, proven_seams};
+use crate::pipeline::proven_seams;
 use crate::seam::{Seam, segment_end};
 
 /// A tokenizer that cannot be read, or a text or ids that it cannot take; the text says why.

@@ -13,6 +13,7 @@
 //! its middle falls into the same segments again soon after.
 
 mod cache;
+mod definition;
 mod encoder;
 mod ends;
 mod pattern;

@@ -37,6 +37,8 @@ from warmroute.openai_api import Endpoint, endpoint_of, guess_endpoint, parse_pr
 from warmroute.router import Refusal, Router
 from warmroute.worker import WorkerId, WorkerStatus
 
+# What engines serve elsewhere: tokens of vLLM and SGLang, and generation from tokens or text without a dialect.
+_ENGINE_PATHS = ("/tokenize", "/detokenize", "/inference/v1/generate", "/generate")
 _METRICS_TYPE = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -175,7 +177,7 @@ class Admin:
 
 def is_for_workers(path: str) -> bool:
     """Whether a path is an engine's and not the router's."""
-    return path.startswith("/v1/") or path in ("/tokenize", "/detokenize")
+    return path.startswith("/v1/") or path in _ENGINE_PATHS
 
 
 def _object(body: bytes) -> Any:

@@ -5,7 +5,7 @@ The files and their precedence are those of Hugging Face transformers (5.24, `to
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class TokenizerAssets:
     """The files of one tokenizer. `templates` maps the names of its chat templates to their text.
 
     file: the tokenizer.json itself; in `folder`, but where it was converted from another format.
+    model: the model's config.json; empty where there is none.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class TokenizerAssets:
     special_tokens: Mapping[str, Any]
     templates: Mapping[str, str]
     file: Path
+    model: Mapping[str, Any] = field(default_factory=dict)
 
 
 def packaged_model(name: str) -> Path:
@@ -77,7 +79,8 @@ def find_assets(
     templates = _templates(folder, config)
     if chat_template is not None:
         templates = {DEFAULT_TEMPLATE: _read_text(chat_template)}
-    return TokenizerAssets(folder, config, _special_tokens(folder, config), templates, file)
+    model = _read_object(folder / "config.json")
+    return TokenizerAssets(folder, config, _special_tokens(folder, config), templates, file, model)
 
 
 def _expanded(source: str | Path) -> Path:

@@ -23,14 +23,16 @@ _INLINE_SYSTEM = [{"role": role, "content": "t"} for role in ("system", "user", 
 _ENCODED_BY_CODE = ("KimiK3", "DeepseekV32", "DeepseekV4", "Inkling")
 
 
-def is_encoded_by_code(config: Mapping[str, Any]) -> bool:
-    """Whether engines render the conversations of a model without its chat template; `config` is its config.json.
+def is_encoded_by_code(config: Mapping[str, Any], in_harmony: bool = True) -> bool:
+    """Whether an engine renders the conversations of a model without its chat template; `config` is its config.json.
 
-    vLLM does for gpt-oss (in the harmony format), and both engines for a few others.
+    vLLM does for gpt-oss (`in_harmony`, the format's name; SGLang takes the template), and both for a few others.
     """
     architectures = config.get("architectures")
     names = [name for name in architectures if isinstance(name, str)] if isinstance(architectures, list) else []
-    return config.get("model_type") == "gpt_oss" or any(name.startswith(_ENCODED_BY_CODE) for name in names)
+    return (in_harmony and config.get("model_type") == "gpt_oss") or any(
+        name.startswith(_ENCODED_BY_CODE) for name in names
+    )
 
 
 @lru_cache(maxsize=64)

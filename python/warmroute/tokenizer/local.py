@@ -16,6 +16,7 @@ from warmroute.tokenizer.assets import TokenizerAssets, find_assets
 from warmroute.tokenizer.chat_template import ChatTemplate, Clock
 from warmroute.tokenizer.declared_tokens import declared_tokens
 from warmroute.tokenizer.dialect import Dialect, Rendered, render, template_name
+from warmroute.tokenizer.engine_traits import is_encoded_by_code
 from warmroute.tokenizer.token_ids import TokenIds
 
 DEFAULT_CACHE_BYTES = 128 * 2**20
@@ -59,6 +60,7 @@ class LocalTokenizer:
         """
         self._encoder = encoder
         self._special_tokens = assets.special_tokens
+        self._by_code = [each for each in Dialect if is_encoded_by_code(assets.model, each is Dialect.VLLM)]
         self._templates = {name: ChatTemplate(text, clock) for name, text in assets.templates.items()}
         self._template_names = {text: name for name, text in assets.templates.items()}
         self._trusts_clients = trust_request_chat_template
@@ -140,21 +142,23 @@ class LocalTokenizer:
         return rendered.text + rendered.tail
 
     def _rendered(self, chat: ChatContent, dialect: Dialect) -> Rendered:
+        if dialect in self._by_code:
+            raise TemplateError("the engine renders conversations of this model by code, not by a template")
         return render(chat, self._template(chat, dialect), self._special_tokens, dialect)
 
     def _template(self, chat: ChatContent, dialect: Dialect) -> ChatTemplate:
         """A client may name one of the model's templates, or write it out. One of its own is usually refused."""
-        name = chat.chat_template
-        if name is None:
-            name = template_name(chat, self._templates.keys(), dialect)
+        # SGLang does not look at it.
+        own = None if dialect is Dialect.SGLANG else chat.chat_template
+        name = template_name(chat, self._templates.keys(), dialect) if own is None else own
         name = self._template_names.get(name, name)
         if name in self._templates:
             return self._templates[name]
-        if chat.chat_template is None:
+        if own is None:
             raise TemplateError("the model has no chat template")
         if not self._trusts_clients:
             raise TemplateError("the request brings a chat template of its own")
-        return self._client_template(chat.chat_template)
+        return self._client_template(own)
 
 
 @contextmanager
