@@ -11,7 +11,7 @@ from warmroute.tokenizer.source import Original
 from warmroute.tokenizer.text_size import is_too_long, prompt_size
 from warmroute.tokenizer.token_ids import NoTokens, TokenIds, given_ids
 
-# 2,000 characters that were never seen take 0.35 to 0.65 ms to render and encode, over eleven models' tokenizers (one of
+# 2,000 characters that were never seen take 0.35 to 0.65 ms to render and encode, over eleven models' tokenizers (on
 # 2 shared cores); the hop to a thread and back would cost a third of that.
 _INLINE_CHARACTERS = 2_000
 
