@@ -1,21 +1,23 @@
 """Our token ids beside a real vLLM's: `/tokenize` and the render pages, for every body that our tests know.
 
 The bodies are those of tests/tokenizer. On the engine with the packaged model each conversation is rendered by every
-template, which the request brings; a small tokenizer of each large family is asked of by a render server of its own.
+template, which the request brings; each large family, of which there is a small tokenizer, has a render server.
 """
 
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from tests_vllm.servers import MODEL_NAME, REPOSITORY
+from tests_vllm.servers import MODEL_NAME
 from tokenizer import requests_to_render
+from tokenizer.corpus.conversations import BODIES
+from tokenizer.corpus.families import CORPUS, FAMILIES, PARAGRAPHS
 from warmroute.cli import tokens_check, tokens_text
 from warmroute.cli.tokens_body import NamedBody
 from warmroute.cli.tokens_check import BodyResult, PageResult, Verdict
@@ -24,7 +26,6 @@ from warmroute.cli.tokens_options import NamedTokenizers, TokensOptions
 from warmroute.cli.tokens_prompt import read_prompt, tell
 from warmroute.tokenizer import packaged_model
 
-CORPUS = REPOSITORY / "tests" / "tokenizer" / "corpus"
 _PATHS = {
     "chat": "/v1/chat/completions",
     "completions": "/v1/completions",
@@ -61,37 +62,23 @@ class FamilyParity:
 
 
 def families() -> list[str]:
-    """The names of the corpus' tokenizers."""
-    return sorted(path.stem for path in (CORPUS / "tokenizers").glob("*.json"))
+    """The names of the corpus' families."""
+    return sorted(FAMILIES)
 
 
 def make_family_model(family: str, folder: Path) -> Path:
-    """The packaged model's configuration with a tokenizer of the corpus, and no weights. Returns `folder`."""
-    tiny = packaged_model(MODEL_NAME)
-    folder.mkdir(parents=True)
-    shutil.copy(tiny / "config.json", folder)
-    tokenizer = json.loads((CORPUS / "tokenizers" / f"{family}.json").read_text(encoding="utf-8"))
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
-    first = next(_first_tokens(tokenizer.get("post_processor")), None)
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": first, "clean_up_tokenization_spaces": False}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    own = CORPUS / "templates" / f"{family}.jinja"
-    shutil.copy(own if own.is_file() else tiny / "chat_template.jinja", folder / "chat_template.jinja")
+    """The packaged model's configuration with a family's tokenizer and templates, and no weights. Returns `folder`."""
+    FAMILIES[family].write(folder)
+    shutil.copy(packaged_model(MODEL_NAME) / "config.json", folder)
+    file = folder / "tokenizer_config.json"
+    # By the configuration it is a Llama, for which transformers would make a tokenizer of its own.
+    config = json.loads(file.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    file.write_text(json.dumps(config, ensure_ascii=False), encoding="utf-8")
     return folder
 
 
-def _first_tokens(step: Any) -> Iterator[str]:
-    """The special tokens that a post-processor puts in front."""
-    if isinstance(step, dict):
-        yield from step.get("special_tokens") or ()
-        yield from _first_tokens(list(step.values()))
-    elif isinstance(step, list):
-        for each in step:
-            yield from _first_tokens(each)
-
-
 def bodies(templates: Mapping[str, str]) -> list[NamedBody]:
-    """All bodies as they are; each conversation once more for each of `templates`; the paragraphs of the corpus.
+    """All bodies as they are; each conversation once more for each of `templates`; paragraphs in many languages.
 
     Without those with images, which no model here takes.
     """
@@ -100,6 +87,7 @@ def bodies(templates: Mapping[str, str]) -> list[NamedBody]:
         for endpoint, name, body in requests_to_render.bodies()
         if name not in requests_to_render.IMAGES
     ]
+    known += [(f"corpus / {name}", _PATHS["chat"], body) for name, body in BODIES.items()]
     named = [NamedBody(name, _encoded(body), path) for name, path, body in known]
     named += [
         NamedBody(f"{template} / {name}", _encoded({**body, "chat_template": text}), path)
@@ -107,8 +95,7 @@ def bodies(templates: Mapping[str, str]) -> list[NamedBody]:
         for name, path, body in known
         if path == _PATHS["chat"]
     ]
-    paragraphs = (CORPUS / "paragraphs.txt").read_text(encoding="utf-8").splitlines()
-    for number, paragraph in enumerate(filter(None, paragraphs), 1):
+    for number, paragraph in enumerate(filter(None, PARAGRAPHS.splitlines()), 1):
         for special in (True, False):
             body = {"prompt": paragraph, "add_special_tokens": special}
             kind = "with" if special else "without"
