@@ -65,6 +65,7 @@ format: setup ## format the code
 bench: build ## measure everything; results go to bench/results as JSON and from there into the documents
 	$(BIN)/python bench/prefix_index.py
 	$(BIN)/python bench/kv_ingest.py
+	$(BIN)/python bench/tokenize.py
 	$(BIN)/python bench/demo_bench.py
 	$(MAKE) bench-docs
 
@@ -75,6 +76,10 @@ bench-index: build ## measure the index: lookups and stores beside Dynamo's, mem
 .PHONY: bench-ingest
 bench-ingest: build ## measure KV events from sockets until a lookup sees them, beside Dynamo's indexer
 	$(BIN)/python bench/kv_ingest.py --json
+
+.PHONY: bench-tokenize
+bench-tokenize: build ## measure what a prompt's tokens cost, beside the tokenizers wheel and other encoders
+	$(BIN)/python bench/tokenize.py --json
 
 .PHONY: bench-docs
 bench-docs: setup ## render the documents' tables and plots from bench/results

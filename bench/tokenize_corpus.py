@@ -97,8 +97,8 @@ def _cjk(rng: random.Random) -> Iterator[str]:
 
 
 def _reordered(rng: random.Random) -> Iterator[str]:
-    """Paragraphs without end, of the words of the prose in an order that does not come again."""
-    known = "".join(prose()).split()
+    """Paragraphs without end, of the words of the manual in an order that does not come again."""
+    known = " ".join(pydoc_data.topics.topics.values()).split()
     while True:
         yield " ".join(rng.choices(known, k=80)) + "\n\n"
 

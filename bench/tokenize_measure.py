@@ -52,7 +52,7 @@ class Scale:
     """Odd ones, compared for each tokenizer; see also `long_texts`."""
     long_texts: int = 4
     compared: Sequence[str] = TOKENIZERS
-    cache_bytes: int = 64 << 20
+    cache_bytes: int = 256 << 20
 
 
 QUICK = Scale(
@@ -62,7 +62,7 @@ QUICK = Scale(
     texts=160,
     long_texts=1,
     compared=TOKENIZERS[:1],
-    cache_bytes=1 << 20,
+    cache_bytes=4 << 20,
 )
 
 
