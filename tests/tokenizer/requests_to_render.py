@@ -12,6 +12,14 @@ HERE = Path(__file__).resolve().parent
 TINY = HERE.parents[1] / "python" / "warmroute" / "models" / "warmroute-tiny"
 TODAY = (2026, 3, 9)
 
+# Puts <|endoftext|> before a text, so that it shows where an engine lets its tokenizer add tokens.
+FIRST_TOKEN = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}},
+}
+
 WEATHER = {
     "type": "function",
     "function": {
@@ -98,6 +106,9 @@ CHATS: dict[str, dict[str, Any]] = {
     "empty text": {"messages": [{"role": "user", "content": ""}]},
     "no content": {"messages": [HELLO, {"role": "assistant"}, HELLO]},
     "empty parts": {"messages": [{"role": "user", "content": []}]},
+    "parts without text": {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": text} for text in ("a", "", "b", "")]}]
+    },
     "strings as parts": {"messages": [{"role": "user", "content": ["a", "b"]}]},
 }
 
@@ -536,8 +547,11 @@ def templates() -> dict[str, str]:
 
 def write_model(folder: Path, template: str) -> None:
     """The packaged model with another template, and with a first token that is put before every text."""
-    for name in ("tokenizer.json", "config.json", "generation_config.json"):
+    for name in ("config.json", "generation_config.json"):
         shutil.copy(TINY / name, folder / name)
+    tokenizer = json.loads((TINY / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["post_processor"] = FIRST_TOKEN
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
     config = json.loads((TINY / "tokenizer_config.json").read_text(encoding="utf-8"))
     config |= {"bos_token": "<|endoftext|>", "add_bos_token": True, "chat_template": template}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -34,8 +34,8 @@ def read_responses(body: JsonObject) -> Reading:
         tools=function_tools(body),
         add_generation_prompt=not unfinished,
         continue_final_message=unfinished,
-        # Pydantic's default for this endpoint: special tokens stand in the template.
-        add_special_tokens=False,
+        # This endpoint has no such field, and vLLM 0.32 leaves its tokenizer's default.
+        add_special_tokens=True,
         template_options=template_options(options, effort),
         client_options=options,
         effort=effort,

@@ -122,7 +122,7 @@ def _content(role: str, content: Any, takes_parts: bool, placeholder: str) -> st
         return parts
     images = [placeholder for part in parts if part["type"] in MEDIA]
     texts = [part["text"] if part["type"] == "text" else part["name"] for part in parts if part["type"] not in MEDIA]
-    said = "\n".join(texts)
+    said = "\n".join(text for text in texts if text)
     return "\n".join([*images, said] if said or not images else images)
 
 

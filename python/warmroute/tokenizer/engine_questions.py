@@ -96,7 +96,7 @@ def _chat_body(chat: ChatContent, dialect: Dialect) -> JsonObject:
     if chat.documents is not None:
         options["documents"] = chat.documents
     body: JsonObject = {
-        "messages": chat.messages,
+        "messages": [_with_reasoning(message) for message in chat.messages],
         "tools": chat.tools,
         "chat_template": chat.chat_template,
         "chat_template_kwargs": options or None,
@@ -106,6 +106,12 @@ def _chat_body(chat: ChatContent, dialect: Dialect) -> JsonObject:
     if dialect is Dialect.SGLANG and chat.add_generation_prompt:
         return given  # as for a chat completion
     return given | {"add_generation_prompt": chat.add_generation_prompt, "add_special_tokens": chat.add_special_tokens}
+
+
+def _with_reasoning(message: JsonObject) -> JsonObject:
+    """vLLM's chat endpoint knows thoughts by both of their names, its `/tokenize` by the newer one alone."""
+    thought = message.get("reasoning_content")
+    return message if thought is None else {"reasoning": thought, **message}
 
 
 def _told_part(chat: ChatContent) -> ChatContent | None:

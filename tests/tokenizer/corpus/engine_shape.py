@@ -85,4 +85,4 @@ def _content(message: Message, takes_parts: bool) -> Any:
     texts = [part.get("text", part.get("refusal")) for part in content]
     if takes_parts and message["role"] != "tool":
         return [{"type": "text", "text": text} for text in texts]
-    return "\n".join(texts)
+    return "\n".join(text for text in texts if text)
