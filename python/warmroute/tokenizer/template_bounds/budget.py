@@ -37,7 +37,7 @@ which is how long one call into C may keep the interpreter from the router's loo
 LENGTH_PER_CHARACTER = 4
 """What a text may grow by: a conversation of 16 MB may become 64 MB, and JSON or indentation at most trebles it."""
 
-BASE_WIDTH = 25_000
+BASE_WIDTH = 10_000
 """Values in the widest collection, all levels counted, for any conversation: compared, sorted or printed in 1 to
 5 ms."""
 

@@ -5,6 +5,7 @@ evaluates itself, taken from the budget; so all work is paid for before it is do
 is left. Operators are the budget's. Nothing is computed when a template is compiled: jinja would fold `{{ 2**2**40 }}`.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -17,14 +18,23 @@ from warmroute.tokenizer.template_bounds.operators import BINARY
 MAX_SOURCE = 2**17
 """Characters of a template. The longest in use that we know (GigaChat 3.5) has 40,000; most have 1,000 to 10,000."""
 
-MAX_NODES = 12_000
-"""Nodes of its syntax tree; the longest has 4,000. Python's compiler holds the interpreter for 5 µs a node."""
+MAX_NODES = 8_000
+"""Nodes of its syntax tree; the longest has about 4,000. Reading one takes 20 to 30 µs."""
+
+MAX_CODE = 2**18
+"""Characters of the Python that it becomes, which is compiled in one call that holds the interpreter: 0.25 µs for each.
+Templates in use have 2,000 to 15,000, the longest 150,000."""
+
+MAX_FOLLOWED = 1_000_000
+"""Nodes of syntax that are looked at to find out how contents are handed on (see `content_format`): all of them once
+for each name. That takes 1 µs a node; the longest template in use needs 300,000."""
 
 MAX_NESTING = 100
 """Levels of its syntax tree; templates in use have 10 to 30."""
 
+_LONG_NUMBER = re.compile(r"\d[\d_]{1000}|0[xX][\da-fA-F_]{1000}")  # Read by one call: 40 ms for 100,000 digits.
 _FREE = (nodes.Const, nodes.TemplateData, nodes.Operand, nodes.Keyword, nodes.Pair)
-_STEPS = {nodes.List: 4, nodes.Tuple: 4, nodes.Dict: 16, nodes.For: 8, nodes.CallBlock: 8, nodes.FilterBlock: 4}
+_STEPS = {nodes.List: 8, nodes.Tuple: 8, nodes.Dict: 16, nodes.For: 8, nodes.CallBlock: 8, nodes.FilterBlock: 4}
 _OWN_BLOCKS = frozenset({"body", "else_"})
 _SHORT_CONSTANT = 256
 
@@ -33,12 +43,14 @@ def check_size(source: str) -> None:
     """Raises TemplateTooCostly for a source that is not worth reading."""
     if len(source) > MAX_SOURCE:
         raise TemplateTooCostly(f"the chat template has {len(source)} characters; at most {MAX_SOURCE} are read")
+    if _LONG_NUMBER.search(source):
+        raise TemplateTooCostly("the chat template has a number with a thousand digits")
 
 
 def check_syntax(template: nodes.Template) -> None:
     """Raises TemplateTooCostly for more syntax than a chat template needs, TemplateError for some of no use in one."""
     waiting: list[tuple[nodes.Node, int]] = [(template, 1)]
-    count = 0
+    count = names = 0
     while waiting:
         node, level = waiting.pop()
         count += 1
@@ -48,7 +60,21 @@ def check_syntax(template: nodes.Template) -> None:
             )
         if isinstance(node, nodes.EvalContextModifier):
             raise TemplateError("{% autoescape %} is not for chat templates")
+        names += isinstance(node, nodes.Macro) or _hands_on(node)
         waiting.extend((child, level + 1) for child in node.iter_child_nodes())
+    if count * names > MAX_FOLLOWED:
+        raise TemplateTooCostly(f"the chat template gives {names} names to what it is given")
+
+
+def check_code(code: str) -> None:
+    """Raises TemplateTooCostly for Python that is not worth compiling."""
+    if len(code) > MAX_CODE:
+        raise TemplateTooCostly(f"the chat template becomes {len(code)} characters of Python; at most {MAX_CODE} do")
+
+
+def _hands_on(node: nodes.Node) -> bool:
+    """Whether it gives another name to something, or to a part of it."""
+    return isinstance(node, nodes.Assign) and isinstance(node.node, nodes.Name | nodes.Getitem | nodes.Filter)
 
 
 class BudgetedCode(CodeGenerator):
@@ -133,7 +159,8 @@ class BudgetedCode(CodeGenerator):
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
         self.write("{")
         for pair in node.items:
-            self._write_guarded(pair.key, "key", isinstance(pair.key, nodes.Const), frame)
+            plain = isinstance(pair.key, nodes.Const) and isinstance(pair.key.value, str)
+            self._write_guarded(pair.key, "key", plain, frame)
             self.write(": ")
             self.visit(pair.value, frame)
             self.write(", ")

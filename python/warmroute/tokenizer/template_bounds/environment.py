@@ -16,7 +16,7 @@ from jinja2.runtime import Context, LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler
 
-from warmroute.tokenizer.template_bounds.code import BudgetedCode, check_size, check_syntax
+from warmroute.tokenizer.template_bounds.code import BudgetedCode, check_code, check_size, check_syntax
 from warmroute.tokenizer.template_bounds.filters import (
     CHEAP_FILTERS,
     CHEAP_TESTS,
@@ -71,9 +71,11 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         return syntax
 
     def program(self, syntax: nodes.Template) -> jinja2.Template:
-        """A template that can be rendered."""
-        code: CodeType = self.compile(syntax)
-        return jinja2.Template.from_code(self, code, self.globals)
+        """A template that can be rendered. Raises TemplateTooCostly, and whatever Python raises for jinja's code."""
+        code = self.compile(syntax, raw=True)
+        check_code(code)
+        program: CodeType = compile(code, "<chat template>", "exec")
+        return jinja2.Template.from_code(self, program, self.globals)
 
     def render(self, template: jinja2.Template, variables: Mapping[str, Any]) -> str:
         """The text of a template. Raises TemplateTooCostly, and whatever the template raises."""
@@ -100,6 +102,8 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         kind = type(argument)
+        if kind is str and type(obj) is dict and argument in obj:
+            return obj[argument]
         if kind not in PLAIN and not isinstance(argument, str | Undefined):
             if isinstance(argument, tuple):
                 raise SecurityError("a tuple cannot be a key")

@@ -14,6 +14,7 @@ from jinja2.runtime import Context, Undefined
 from jinja2.utils import Namespace, pass_context
 from markupsafe import Markup, escape
 
+from warmroute.tokenizer.template_bounds.budget import BASE_LENGTH
 from warmroute.tokenizer.template_bounds.methods import METHODS, join_texts, line_count, replace_text
 from warmroute.tokenizer.template_bounds.operators import COMPARISONS, Operations, budget_of
 
@@ -22,6 +23,9 @@ Filter = Callable[..., Any]
 
 _STEPS_PER_ITEM = 8
 """For an item that a filter asks for an attribute, or hands to another filter or a test."""
+
+_STEPS_PER_ITERATOR = 40
+"""For what gives items one by one: when one over one over one is thrown away, it is in a single call."""
 
 _LONGEST_NUMBER = 2**12
 _LARGEST_PRECISION = 308
@@ -36,6 +40,7 @@ def _lazy(function: Filter, names: int) -> Filter:
     @pass_context
     def each(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
         budget = budget_of(context)
+        budget.spend(_STEPS_PER_ITERATOR)
         for name in args[:names]:
             budget.key(name)
         steps = _STEPS_PER_ITEM + _attribute_steps(budget, args[0] if args else kwargs.get("attribute"))
@@ -125,8 +130,8 @@ def _text_method(name: str) -> Filter:
 
 
 def _trim(budget: Operations, value: Any, chars: str | None = None) -> str:
-    stripped: str = _strip(budget, value, chars)
-    return stripped
+    stripped: str = _strip(budget, value if type(value) is str else budget.text(value), chars)
+    return Markup(stripped) if isinstance(value, Markup) else stripped
 
 
 def _center(budget: Operations, value: Any, width: int = 80) -> str:
@@ -216,6 +221,10 @@ def _attr(budget: Operations, obj: Any, name: Any) -> Any:
     return jinja_filters.do_attr(budget.environment, obj, budget.key(name))
 
 
+_strip = METHODS[str]["strip"]
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _tojson(
     budget: Operations,
     value: Any,
@@ -228,10 +237,14 @@ def _tojson(
     if isinstance(value, Undefined):
         raise TypeError("what is undefined has no JSON")
     width, characters = budget.weigh(value)
+    if indent is None and separators is None and not ensure_ascii and not sort_keys:
+        return budget.made(_encode(value))
     around = sum(map(len, separators)) if separators is not None else 4
     if indent is not None:
-        around += _nesting(value) * (len(indent) if isinstance(indent, str) else max(indent, 0)) + 1
-        budget.spend(8 * width)  # With an indentation Python's encoder is the one that is written in Python.
+        step = len(indent) if isinstance(indent, str) else max(indent, 0)
+        levels = width if step * width * width < BASE_LENGTH else _nesting(value)
+        around += 1 + step * levels
+        budget.spend(4 * width)  # With an indentation it is Python's own encoder in Python that writes.
     budget.allow_length(characters + width * around)
     return budget.made(
         json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
@@ -242,14 +255,14 @@ def _nesting(value: Any) -> int:
     """How deep a value that was weighed is nested."""
     depth, level = 0, [value]
     while level := [
-        item for inner in level if isinstance(inner, dict | list | tuple)
+        item
+        for inner in level
+        if isinstance(inner, (dict, list, tuple))
         for item in (inner.values() if isinstance(inner, dict) else inner)
-    ]:  # fmt: skip
+    ]:
         depth += 1
     return depth
 
-
-_strip = _text_method("strip")
 
 FILTERS: dict[str, Filter] = {
     **{name: _text_method(name) for name in ("upper", "lower", "capitalize")},

@@ -21,6 +21,9 @@ from warmroute.tokenizer.template_bounds.search import (
 Method = Callable[..., Any]
 """Called with the budget, the value, and the arguments that the template gives."""
 
+_SHORT = 2**12
+"""Characters of a text for which going through once is paid by the node that asks for it."""
+
 _LONGEST_SET = 64
 """Characters in the argument of `strip`: each character of the text is looked up among them, one by one."""
 
@@ -52,6 +55,10 @@ def _stripping(name: str) -> Method:
     method = getattr(str, name)
 
     def strip(budget: Operations, value: str, characters: str | None = None) -> str:
+        if characters is None and len(value) < _SHORT:
+            stripped: str = method(value)
+            budget.steps -= len(stripped) >> 3
+            return stripped
         if characters is not None and len(characters) > _LONGEST_SET:
             budget.refuse(f"calls {name} with {len(characters)} characters")
         budget.spend(len(value) >> 8)
@@ -77,8 +84,10 @@ def _beginning(name: str) -> Method:
     method = getattr(str, name)
 
     def begins(budget: Operations, value: str, prefix: str | tuple[str, ...], *ends: int) -> bool:
-        several = prefix if isinstance(prefix, tuple) else ("",)
-        budget.spend(sum(1 + (len(text) >> 8) for text in several if isinstance(text, str)))
+        if isinstance(prefix, tuple):
+            budget.spend(sum(1 + (len(text) >> 8) for text in prefix if isinstance(text, str)))
+        elif len(prefix) > _SHORT:
+            budget.spend(len(prefix) >> 8)
         return bool(method(value, prefix, *ends))
 
     return begins
