@@ -138,7 +138,7 @@ def test_ids_are_those_of_the_whole_text(twins: dict[str, Twins], name: str, dat
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(RELAXED, max_examples=2000)
+@settings(RELAXED, max_examples=300)
 @given(data=st.data())
 def test_ids_of_very_many_texts(twins: dict[str, Twins], name: str, data: st.DataObject) -> None:
     check_history(data, twins[name])
@@ -157,7 +157,7 @@ def real_twins(request: pytest.FixtureRequest) -> Twins:
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(not REAL, reason="scripts/fetch_tokenizers.sh has not been run")
 @pytest.mark.parametrize("real_twins", REAL.values(), ids=REAL.keys(), indirect=True)
-@settings(RELAXED, max_examples=500)
+@settings(RELAXED, max_examples=150)
 @given(data=st.data())
 def test_ids_of_real_tokenizers(real_twins: Twins, data: st.DataObject) -> None:
     check_history(data, real_twins)
@@ -242,7 +242,7 @@ def check_definition(whole: Tokenizer, ours: LocalTokenizer, text: str, cut: int
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(RELAXED, max_examples=5000)
+@settings(RELAXED, max_examples=3000)
 @given(data=st.data())
 def test_any_definition(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     definition = data.draw(definitions())
