@@ -9,7 +9,6 @@ import jinja2
 from jinja2 import filters as jinja_filters
 from jinja2 import nodes
 from jinja2 import tests as jinja_tests
-from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Macro, Undefined
@@ -104,17 +103,15 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         kind = type(argument)
         if kind is str and type(obj) is dict and argument in obj:
             return obj[argument]
+        if isinstance(obj, Undefined):
+            return obj[argument]
         if kind not in PLAIN and not isinstance(argument, str | Undefined):
-            if isinstance(argument, tuple):
-                raise SecurityError("a tuple cannot be a key")
-            return self.undefined(obj=obj, name=kind.__name__)
+            return self.undefined(obj=obj, name=kind.__name__)  # Nothing has such a key, see `Operations.key`.
         if isinstance(obj, _SUBSCRIPTABLE):
             try:
                 return obj[argument]
             except (TypeError, LookupError):
                 pass
-        if isinstance(obj, Undefined):
-            return obj[argument]
         return self.getattr(obj, argument) if kind is str and type(obj) is not dict else self._item(obj, argument)
 
     def _item(self, obj: Any, argument: Any) -> Any:

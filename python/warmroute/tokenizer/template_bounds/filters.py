@@ -27,6 +27,7 @@ _STEPS_PER_ITEM = 8
 _STEPS_PER_ITERATOR = 40
 """For what gives items one by one: when one over one over one is thrown away, it is in a single call."""
 
+_MOST_ARGUMENTS = 64
 _LONGEST_NUMBER = 2**12
 _LARGEST_PRECISION = 308
 
@@ -38,8 +39,9 @@ def _lazy(function: Filter, names: int) -> Filter:
     """
 
     @pass_context
-    def each(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
+    def each(context: Context, value: Any, /, *args: Any, **kwargs: Any) -> Any:
         budget = budget_of(context)
+        _check_number(budget, args)  # Each item is handed to the filter with a copy of them.
         budget.spend(_STEPS_PER_ITERATOR)
         for name in args[:names]:
             budget.key(name)
@@ -47,6 +49,11 @@ def _lazy(function: Filter, names: int) -> Filter:
         return function(context, budget.ticking(value, steps) if value else value, *args, **kwargs)
 
     return each
+
+
+def _check_number(budget: Operations, arguments: tuple[Any, ...]) -> None:
+    if len(arguments) > _MOST_ARGUMENTS:
+        budget.refuse(f"hands {len(arguments)} arguments to a filter or a test")
 
 
 def _attribute_steps(budget: Operations, attribute: Any) -> int:
@@ -81,7 +88,7 @@ def _unique(budget: Operations, value: Any, case_sensitive: bool = False, attrib
     for item in items:
         key = budget.key(get(item))
         budget.spend(steps + (len(key) >> 3 if isinstance(key, str) else 0))
-    return iter(list(jinja_filters.sync_do_unique(budget.environment, items, case_sensitive, attribute)))
+    yield from jinja_filters.sync_do_unique(budget.environment, items, case_sensitive, attribute)
 
 
 def _sum(budget: Operations, iterable: Any, attribute: Any = None, start: Any = 0) -> Any:
@@ -107,7 +114,7 @@ def _join(budget: Operations, value: Any, d: Any = "", attribute: Any = None) ->
 def _batch(budget: Operations, value: Any, linecount: int, fill_with: Any = None) -> Iterator[Any]:
     items = budget.collect(value)
     budget.allow_width(len(items) + linecount)
-    budget.spend(len(items) + abs(linecount))
+    budget.spend(8 * len(items) + abs(linecount))
     return iter(list(jinja_filters.do_batch(items, linecount, fill_with)))
 
 
@@ -163,7 +170,7 @@ def _truncate(budget: Operations, s: str, *args: Any, **kwargs: Any) -> str:
     return budget.made(jinja_filters.do_truncate(budget.environment, s, *args, **kwargs))
 
 
-def _format(budget: Operations, value: Any, *args: Any, **kwargs: Any) -> Any:
+def _format(budget: Operations, value: Any, /, *args: Any, **kwargs: Any) -> Any:
     if args and kwargs:
         raise TypeError("a format takes values by position or by name, not both")
     return budget.modulo(budget.text(value), kwargs or args)
@@ -335,7 +342,9 @@ def budgeted(call: Callable[..., Any]) -> Callable[..., Any]:
     """A filter or a test as jinja calls it: with the context, of which ours gets the budget."""
 
     @pass_context
-    def apply(context: Context, *args: Any, **kwargs: Any) -> Any:
-        return call(budget_of(context), *args, **kwargs)
+    def apply(context: Context, /, *args: Any, **kwargs: Any) -> Any:
+        budget = budget_of(context)
+        _check_number(budget, args)
+        return call(budget, *args, **kwargs)
 
     return apply

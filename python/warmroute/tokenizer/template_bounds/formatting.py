@@ -9,7 +9,7 @@ from jinja2.sandbox import SandboxedFormatter
 from warmroute.tokenizer.template_bounds.operators import PLAIN, Operations
 
 
-def format_text(budget: Operations, form: str, *args: Any, **kwargs: Any) -> str:
+def format_text(budget: Operations, form: str, /, *args: Any, **kwargs: Any) -> str:
     """`form.format(*args, **kwargs)`."""
     budget.allow_format(form)
     return budget.made(_Formatter(budget).vformat(form, args, kwargs))

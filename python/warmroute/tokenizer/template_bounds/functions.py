@@ -27,7 +27,7 @@ class Function:
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
 
-    def __call__(self, budget: Operations, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, budget: Operations, /, *args: Any, **kwargs: Any) -> Any:
         return self._call(budget, *args, **kwargs)
 
 
@@ -61,7 +61,9 @@ def functions(clock: Callable[[], datetime]) -> dict[str, Function]:
 
 def call(budget: Operations, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out `called(*args, **kwargs)` for a template. Raises TypeError for what cannot be called."""
-    budget.steps -= 1 + len(args)
+    budget.steps -= 1 + len(args) + len(kwargs)
+    if budget.steps < 0:
+        budget.overdrawn()
     kind = type(called)
     if kind is BuiltinMethodType:
         return call_method(budget, called, args, kwargs)
@@ -77,7 +79,7 @@ def call(budget: Operations, called: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _nested(budget: Operations, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    budget.spend(8 + len(kwargs))
+    budget.steps -= 8
     if budget.depth >= MAX_DEPTH:
         budget.refuse(f"calls itself more than {MAX_DEPTH} deep")
     budget.depth += 1
@@ -116,8 +118,8 @@ def _dict(budget: Operations, values: Any = (), /, **kwargs: Any) -> dict[Any, A
     return {**items, **kwargs}
 
 
-def _namespace(budget: Operations, *args: Any, **kwargs: Any) -> TemplateNamespace:
-    budget.spend(16)
+def _namespace(budget: Operations, /, *args: Any, **kwargs: Any) -> TemplateNamespace:
+    budget.spend(48)
     return TemplateNamespace(_dict(budget, *args, **kwargs))
 
 

@@ -179,7 +179,7 @@ def join_texts(budget: Operations, separator: str, values: Any) -> str:
 
 
 def _get(budget: Operations, value: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    return value.get(budget.key(key), default)
+    return default if isinstance(key, tuple) else value.get(budget.key(key), default)
 
 
 def _cheap(name: str) -> Method:
@@ -190,7 +190,7 @@ def _cheap(name: str) -> Method:
 
 def _copied(budget: Operations, value: Any) -> Any:
     budget.allow_width(len(value))
-    budget.spend(len(value))
+    budget.spend(len(value) * 4)
     return value.copy()
 
 
@@ -212,7 +212,7 @@ def _paid(budget: Operations, result: Any) -> Any:
     if isinstance(result, str):
         return budget.made(result)
     if isinstance(result, list | tuple):
-        budget.spend(len(result) * 2)
+        budget.spend(len(result) * 8)
         for piece in result:
             budget.made(piece)
     return result
