@@ -140,8 +140,8 @@ def test_ids_of_plain_texts(twins: dict[str, Twins], name: str, special: bool) -
         assert list(twins[name].ours.encode_text(text, special)) == expected
 
 
-# What the families' repositories name as `model_type` and `tokenizer_class`. transformers chooses its class by both, and
-# some classes build their own pipeline around the vocabulary of the tokenizer.json.
+# What the families' repositories name as `model_type` and `tokenizer_class`: transformers chooses its class by both,
+# and some classes build their own pipeline around the vocabulary of the tokenizer.json.
 CLASSES = {
     "llama3": ("llama", "PreTrainedTokenizerFast"),
     "llama2": ("llama", "LlamaTokenizer"),
