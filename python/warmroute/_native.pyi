@@ -233,12 +233,16 @@ class Encoder:
     """A `tokenizer.json` with a cache of segments. Ids are bytes of uint32 in the machine's order. From any thread."""
 
     def __new__(
-        cls, definition: bytes, added: Sequence[tuple[str, tuple[bool, bool, bool, bool, bool]]], cache_bytes: int
+        cls,
+        definition: bytes,
+        declared: Sequence[tuple[str, tuple[bool, bool, bool, bool, bool]]],
+        named: Sequence[tuple[str, tuple[bool, bool, bool, bool, bool]]],
+        cache_bytes: int,
     ) -> Self:
         """From the bytes of a `tokenizer.json`; keeps about `cache_bytes` of segments. ValueError if it is none.
 
-        Each of `added` is a token declared elsewhere: its text, and whether it is special, normalized, lstrip, rstrip
-        and single_word.
+        `declared` are tokens that stand elsewhere: a text, and whether it is special, normalized, lstrip, rstrip and
+        single_word; `named` are added only if they are not by then.
         """
 
     def encode(self, text: str, add_special_tokens: bool) -> bytes:

@@ -315,17 +315,7 @@ TRAPS: dict[str, tuple[Step, str]] = {
 }
 
 
-OPEN_TRAPS = {"a plus after a counted repetition repeats it"}
-
-
-def marked(trap: str) -> Any:
-    marks = (
-        [pytest.mark.xfail(reason="the pattern's proof takes the plus for possession")] if trap in OPEN_TRAPS else []
-    )
-    return pytest.param(trap, marks=marks)
-
-
-@pytest.mark.parametrize("trap", [marked(trap) for trap in TRAPS])
+@pytest.mark.parametrize("trap", TRAPS)
 def test_traps(tmp_path: Path, trap: str) -> None:
     definition, text = TRAPS[trap]
     whole, ours = Tokenizer.from_str(json.dumps(definition)), read_ours(definition, tmp_path)

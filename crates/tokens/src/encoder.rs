@@ -41,14 +41,22 @@ pub struct Encoder {
 impl Encoder {
     /// From the bytes of a `tokenizer.json`, whose truncation and padding do not count; keeps `cache_bytes` of segments.
     ///
-    /// `added` are tokens that are declared elsewhere: those that the file does not have get the next ids, and of
-    /// others the flags are taken over.
+    /// `declared` are tokens that stand elsewhere: those that the file does not have get the next ids, and of others the
+    /// flags are taken over. Then come those of `named` that are still not added.
     ///
     /// # Errors
     /// `EncoderError` where the bytes are no such file.
-    pub fn new(definition: &[u8], added: Vec<AddedToken>, cache_bytes: u64) -> Result<Self> {
+    pub fn new(
+        definition: &[u8],
+        declared: Vec<AddedToken>,
+        mut named: Vec<AddedToken>,
+        cache_bytes: u64,
+    ) -> Result<Self> {
         let mut whole = tokenizer(definition)?;
-        whole.add_tokens(added).map_err(unreadable)?;
+        whole.add_tokens(declared).map_err(unreadable)?;
+        let known = whole.get_added_tokens_decoder();
+        named.retain(|token| known.values().all(|other| other.content != token.content));
+        whole.add_tokens(named).map_err(unreadable)?;
         let mut definition = outline(definition).map_err(unreadable)?;
         let added = whole.get_added_tokens_decoder();
         definition["added_tokens"] = serde_json::to_value(added.values().collect::<Vec<_>>()).map_err(unreadable)?;

@@ -48,25 +48,26 @@ pub fn prove(pattern: &str, seam: Seam) -> Proof {
 }
 
 /// `pattern` without the `+` that makes a repetition possessive: the language can only grow by that.
+///
+/// That is a `+` right after the first `?`, `*` or `+`; after a counted or a lazy repetition it repeats once more.
 fn without_possession(pattern: &str) -> String {
     let mut plain = String::with_capacity(pattern.len());
-    let (mut depth, mut escaped, mut repeated) = (0_u32, false, false);
+    let (mut depth, mut escaped, mut signs) = (0_u32, false, 0_u32);
     for character in pattern.chars() {
-        if escaped {
-            (escaped, repeated) = (false, false);
-        } else if character == '\\' {
-            (escaped, repeated) = (true, false);
-        } else if character == '[' {
-            depth += 1;
-        } else if character == ']' {
-            depth = depth.saturating_sub(1);
-            repeated = false;
-        } else if depth == 0 {
-            if repeated && character == '+' {
-                repeated = false;
-                continue;
-            }
-            repeated = matches!(character, '?' | '*' | '+' | '}');
+        let is_sign = depth == 0 && !escaped && matches!(character, '?' | '*' | '+');
+        if is_sign && signs == 1 && character == '+' {
+            signs = 2;
+            continue;
+        }
+        signs = if is_sign { signs + 1 } else { 0 };
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            // Counted: what follows is no possession.
+            '}' => signs = 2,
+            _ => {}
         }
         plain.push(character);
     }
@@ -243,7 +244,11 @@ mod tests {
 
     #[test]
     fn possession_is_read_outside_classes_only() {
-        assert_eq!(without_possession(r"a?+b++[?+]c*+\++{2}+"), r"a?b+[?+]c*\++{2}");
+        assert_eq!(without_possession(r"a?+b++[?+]c*+\+++"), r"a?b+[?+]c*\++");
+        for kept in [r"a{1,3}+", r"a??+", r"a+?+", r"\{2\}\?+", r"[a]+"] {
+            assert_eq!(without_possession(kept), kept);
+        }
+        assert!(!prove(r"(?:a ?){1}+|\s+", Seam::Space).separates);
         assert_eq!(
             prove(
                 r"[^\r\n\p{L}\p{N}]?+\p{L}++| ?[^\s\p{L}\p{N}]++|\p{N}{1,3}+|\s+",

@@ -1,5 +1,7 @@
 //! Seams: places inside a piece of text at which it may be cut.
 
+use memchr::memchr3_iter;
+
 /// A kind of place, told by the characters on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seam {
@@ -78,17 +80,15 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// segments soon after a difference.
 pub fn segment_end(piece: &str, start: usize, kinds: &[Seam]) -> usize {
     let bytes = piece.as_bytes();
-    let mut at = start + SHORTEST;
-    if kinds.is_empty() {
+    let first = start + SHORTEST;
+    if kinds.is_empty() || first >= bytes.len() {
         return bytes.len();
     }
-    while at < bytes.len() {
-        if is_seam(piece, at, kinds) && (at - start >= LONG || chosen(&bytes[at - WINDOW..at])) {
-            return at;
-        }
-        at += 1;
-    }
-    bytes.len()
+    // What follows a seam begins with one of these in UTF-8; all other text is passed over.
+    memchr3_iter(b' ', 0xe3, 0xef, &bytes[first..])
+        .map(|offset| first + offset)
+        .find(|&at| (at - start >= LONG || chosen(&bytes[at - WINDOW..at])) && is_seam(piece, at, kinds))
+        .unwrap_or(bytes.len())
 }
 
 fn is_seam(piece: &str, at: usize, kinds: &[Seam]) -> bool {
@@ -96,8 +96,7 @@ fn is_seam(piece: &str, at: usize, kinds: &[Seam]) -> bool {
     if bytes[at] == b' ' {
         return kinds.contains(&Seam::Space) && Seam::Space.may_precede(char::from(bytes[at - 1]));
     }
-    // The others begin with these bytes in UTF-8; most text is passed over by this alone.
-    matches!(bytes[at], 0xe3 | 0xef) && kinds.contains(&Seam::Ideographic) && is_ideographic(piece, at)
+    kinds.contains(&Seam::Ideographic) && is_ideographic(piece, at)
 }
 
 fn is_ideographic(piece: &str, at: usize) -> bool {

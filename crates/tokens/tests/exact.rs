@@ -77,7 +77,7 @@ fn what_was_encoded_is_found_again() {
         .map(|turn| format!("<|im_start|>user\nthe word {turn}, {filler}<|im_end|>\n"))
         .collect();
     let conversation = turns.concat();
-    let encoder = Encoder::new(TINY, Vec::new(), CACHE_BYTES).expect("the packaged model is whole");
+    let encoder = Encoder::new(TINY, Vec::new(), Vec::new(), CACHE_BYTES).expect("the packaged model is whole");
     let first = encoder.encode(&conversation, false).expect("plain text");
     let before = encoder.cache_stats();
     assert_eq!(encoder.encode(&conversation, false).expect("plain text"), first);
@@ -123,7 +123,13 @@ fn truncation_in_the_file_cuts_no_prompt() {
 #[test]
 fn what_is_no_tokenizer_is_refused_with_a_reason() {
     for bytes in [&b"{"[..], b"{}", b"[]", b"\xff"] {
-        assert!(!Encoder::new(bytes, Vec::new(), 0).err().expect("refused").0.is_empty());
+        assert!(
+            !Encoder::new(bytes, Vec::new(), Vec::new(), 0)
+                .err()
+                .expect("refused")
+                .0
+                .is_empty()
+        );
     }
 }
 
@@ -131,7 +137,12 @@ fn what_is_no_tokenizer_is_refused_with_a_reason() {
 fn tokens_declared_elsewhere_get_the_next_ids_and_flags_are_taken_over() {
     let new = AddedToken::from("<new>", true);
     let greedy = AddedToken::from("<|im_end|>", true).rstrip(true);
-    let encoder = Encoder::new(TINY, vec![greedy, new], CACHE_BYTES).expect("the packaged model is whole");
+    // Known by now, so the flags stay.
+    let named = vec![
+        AddedToken::from("<|im_end|>", true),
+        AddedToken::from("<new>", true).lstrip(true),
+    ];
+    let encoder = Encoder::new(TINY, vec![greedy, new], named, CACHE_BYTES).expect("the packaged model is whole");
     let ids = encoder.encode("<new><|im_end|>  \n<new>", false).expect("plain text");
     let next = u32::try_from(encoder.vocab_size() - 1).expect("small");
     assert_eq!(ids, [next, 2, next]);

@@ -22,14 +22,17 @@ struct Encoder {
 
 #[pymethods]
 impl Encoder {
-    /// Each of `added` is a content and its flags: special, normalized, lstrip, rstrip, `single_word`.
     #[new]
-    fn new(py: Python<'_>, definition: &[u8], added: Vec<(String, [bool; 5])>, cache_bytes: u64) -> PyResult<Self> {
-        let added = added
-            .into_iter()
-            .map(|(content, flags)| added_token(content, flags))
-            .collect();
-        let inner = guarded(py, || Inner::new(definition, added, cache_bytes))?;
+    fn new(
+        py: Python<'_>,
+        definition: &[u8],
+        declared: Vec<Declared>,
+        named: Vec<Declared>,
+        cache_bytes: u64,
+    ) -> PyResult<Self> {
+        let declared = declared.into_iter().map(added_token).collect();
+        let named = named.into_iter().map(added_token).collect();
+        let inner = guarded(py, || Inner::new(definition, declared, named, cache_bytes))?;
         Ok(Self { inner })
     }
 
@@ -113,7 +116,10 @@ impl SegmentStats {
     }
 }
 
-fn added_token(content: String, flags: [bool; 5]) -> AddedToken {
+/// A content and its flags: special, normalized, lstrip, rstrip, `single_word`.
+type Declared = (String, [bool; 5]);
+
+fn added_token((content, flags): Declared) -> AddedToken {
     let [special, normalized, lstrip, rstrip, single_word] = flags;
     AddedToken::from(content, special)
         .normalized(normalized)

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warmroute._native import Encoder
 from warmroute.block import Namespace
 from warmroute.cli.tokens_vocabulary import Vocabulary
 from warmroute.config import check_range, option
-from warmroute.errors import ConfigError, ModelAssetError
+from warmroute.errors import ConfigError
 from warmroute.gateway.options import tokenizer_choice
 from warmroute.tokenizer import Dialect, LocalTokenizer, find_assets
 from warmroute.tokenizer.declared_tokens import declared_tokens
-from warmroute.tokenizer.local import DEFAULT_CACHE_BYTES
 from warmroute.worker import LARGEST_COUNT
 
 # vLLM's own, where no attention backend wants another one.
@@ -101,11 +99,6 @@ def _unnamed(model: str | None, own: Mapping[str, str]) -> str:
 def _load(source: str, options: TokensOptions) -> NamedTokenizer:
     template = None if options.chat_template is None else Path(options.chat_template)
     assets = find_assets(source, chat_template=template)
-    try:
-        definition, declared = assets.file.read_bytes(), declared_tokens(assets)
-        encoder = Encoder(definition, declared, DEFAULT_CACHE_BYTES)
-    except (OSError, ValueError) as exc:
-        raise ModelAssetError(f"{assets.file} cannot be read ({exc}); fetch it again") from exc
-    tokenizer = LocalTokenizer(encoder, assets, trust_request_chat_template=options.trust_request_chat_template)
-    vocabulary = Vocabulary.read(definition, encoder.added_tokens, declared)
-    return NamedTokenizer(source, tokenizer, vocabulary, tuple(encoder.seams))
+    tokenizer = LocalTokenizer.load(assets, trust_request_chat_template=options.trust_request_chat_template)
+    vocabulary = Vocabulary.read(assets.file.read_bytes(), tokenizer.added_tokens, declared_tokens(assets))
+    return NamedTokenizer(source, tokenizer, vocabulary, tokenizer.seams)

@@ -111,6 +111,9 @@ def _message(message: JsonObject, takes_parts: bool, placeholder: str, calls_in_
 
 
 def _content(role: str, content: Any, takes_parts: bool, placeholder: str) -> str | list[JsonObject]:
+    if isinstance(content, str) and not content.startswith(_BILLING_HEADER):
+        # Most contents are, and a conversation may have hundreds.
+        return [{"type": "text", "text": content}] if takes_parts and role != "tool" else content
     given = [content] if isinstance(content, str) else content or []
     if not isinstance(given, list):
         raise TemplateError("the content of a message is neither text nor a list of parts")

@@ -17,12 +17,13 @@ _EXTRA = ("extra_special_tokens", "additional_special_tokens")
 
 
 def declared_tokens(assets: TokenizerAssets) -> list[Declared]:
-    """What `assets` declare beside the tokenizer.json, each once."""
-    declared = {text: flags for text, flags in _numbered(assets.config.get("added_tokens_decoder")) if text}
-    for text, flags in _special(assets):
-        if text:
-            declared.setdefault(text, flags)
-    return list(declared.items())
+    """Tokens with a number of their own; the flags given here count over those in the tokenizer.json."""
+    return [token for token in _numbered(assets.config.get("added_tokens_decoder")) if token[0]]
+
+
+def named_tokens(assets: TokenizerAssets) -> list[Declared]:
+    """Special tokens by name, and extra ones; they count only where they are no added tokens already."""
+    return list({text: (text, flags) for text, flags in reversed(list(_special(assets))) if text}.values())[::-1]
 
 
 def _numbered(tokens: Any) -> Iterator[Declared]:

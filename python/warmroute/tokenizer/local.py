@@ -14,7 +14,7 @@ from warmroute.errors import ModelAssetError, TemplateError
 from warmroute.openai_api import ChatContent, Content, JsonObject, Prompt, TokenContent
 from warmroute.tokenizer.assets import TokenizerAssets, find_assets
 from warmroute.tokenizer.chat_template import ChatTemplate, Clock
-from warmroute.tokenizer.declared_tokens import declared_tokens
+from warmroute.tokenizer.declared_tokens import declared_tokens, named_tokens
 from warmroute.tokenizer.dialect import Dialect, Rendered, render, template_name
 from warmroute.tokenizer.engine_traits import is_encoded_by_code
 from warmroute.tokenizer.token_ids import TokenIds
@@ -81,7 +81,8 @@ class LocalTokenizer:
         """
         assets = find_assets(source)
         try:
-            encoder = Encoder(assets.file.read_bytes(), declared_tokens(assets), cache_bytes)
+            definition = assets.file.read_bytes()
+            encoder = Encoder(definition, declared_tokens(assets), named_tokens(assets), cache_bytes)
             return cls(encoder, assets, clock, trust_request_chat_template=trust_request_chat_template)
         except TemplateError as exc:
             raise ModelAssetError(f"{assets.folder}: {exc}") from exc
@@ -92,6 +93,16 @@ class LocalTokenizer:
     def vocab_size(self) -> int:
         """Tokens in the vocabulary, special ones included."""
         return self._encoder.vocab_size
+
+    @property
+    def added_tokens(self) -> list[tuple[int, str]]:
+        """Ids and texts of the tokens that are taken out of a text before anything else happens."""
+        return self._encoder.added_tokens
+
+    @property
+    def seams(self) -> tuple[str, ...]:
+        """The kinds of places at which long texts are proven to be cut without harm."""
+        return tuple(self._encoder.seams)
 
     def encode(self, prompt: Prompt, dialect: Dialect = Dialect.VLLM) -> TokenIds:
         """The ids of the first content, and the number over all as far as they are told. Raises TemplateError."""

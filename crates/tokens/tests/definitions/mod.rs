@@ -19,7 +19,7 @@ static ENCODERS: LazyLock<Vec<(&'static str, Encoder)>> = LazyLock::new(|| {
         .map(|(name, definition)| {
             (
                 name,
-                Encoder::new(definition.to_string().as_bytes(), Vec::new(), CACHE_BYTES).expect(name),
+                Encoder::new(definition.to_string().as_bytes(), Vec::new(), Vec::new(), CACHE_BYTES).expect(name),
             )
         })
         .collect()
