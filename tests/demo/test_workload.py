@@ -72,7 +72,7 @@ def test_prompts_of_two_agents_differ_from_their_first_block_on(tokenizer: Local
 
 def first_block(tokenizer: LocalTokenizer, messages: list[dict[str, str]]) -> list[int]:
     content = ChatContent(messages)
-    return tokenizer.encode(Prompt(Endpoint.CHAT, contents=(content,))).ids[: POD.block_size]
+    return list(tokenizer.encode(Prompt(Endpoint.CHAT, contents=(content,))).ids[: POD.block_size])
 
 
 def test_the_names_of_an_agents_functions_are_distinct() -> None:

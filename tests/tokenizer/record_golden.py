@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import transformers.utils.chat_template_utils  # type: ignore[import-not-found]
+import transformers.utils.chat_template_utils
 from pydantic import TypeAdapter
 from vllm.engine.arg_utils import EngineArgs  # type: ignore[import-not-found]
 from vllm.entrypoints.anthropic.protocol import AnthropicMessagesRequest  # type: ignore[import-not-found]
@@ -114,7 +114,7 @@ async def record(online: Any, endpoint: str, body: dict[str, Any]) -> dict[str, 
 
 
 async def main() -> None:
-    transformers.utils.chat_template_utils.datetime = FixedDate
+    vars(transformers.utils.chat_template_utils)["datetime"] = FixedDate
     with_images_unseen()
     golden: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
