@@ -171,6 +171,69 @@ def ingest(result: Result) -> str:
     )
 
 
+def rounds(result: Result) -> str:
+    """What a further round costs, beside a whole encode of the same text."""
+    heads = ("", "p50", "p99", "encoding alone, p50", "bytes found", "ms at the longest", "whole encode, ms", "tokens")
+    rows = []
+    for case, found in result["conversations"].items():
+        ratio, longest = found["over_full_ratio"], found["longest"]
+        figures = [f"{each:.1%}" for each in (ratio["median"], ratio["p99"], found["encode_over_full_ratio"]["median"])]
+        times = [f"{longest[name]:.1f}" for name in ("ms", "full_ms")]
+        rows.append([case, *figures, f"{found['found_bytes_share']:.1%}", *times, f"{longest['tokens']:,}"])
+    return (
+        f"{table(heads, rows)}\n\nShares of the time of a whole encode by `tokenizers`, `{result['tokenizer']}`, "
+        f"{result['repeats']['conversations']} conversations of each kind. Measured on {machine(result)}."
+    )
+
+
+def token_stalls(result: Result) -> str:
+    """How long the loop was held up while a long body was read, by kind, with two cores and with one."""
+    heads = ("a body of 400 kB", "p50", "p99", "max", "on one core, p99", "max", "request, p50")
+    rows = []
+    for kind, found in result["stall"].items():
+        both = [(part if kind == "idle" else part["stall_ms"]) for part in (found, result["stall_one_core"][kind])]
+        figures = [f"{both[0][name]:.1f}" for name in ("median", "p99", "max")]
+        figures += [f"{both[1][name]:.1f}" for name in ("p99", "max")]
+        took = "-" if kind == "idle" else f"{found['request_ms']['median']:.0f}"
+        rows.append(["none" if kind == "idle" else kind, *figures, took])
+    bodies = result["repeats"]["bodies"]
+    return f"{table(heads, rows)}\n\nMilliseconds, of each body's longest stall; {bodies} bodies of each kind."
+
+
+def cold(result: Result) -> str:
+    """Encoders beside each other, and whether they can be trusted."""
+    kinds, loaded = result["cold"]["kinds"], result["cold"]["loaded"]
+    heads = ["", *(f"{kind}: over `tokenizers`" for kind in kinds), "MB/s, one core", "two", "others wait, ms"]
+    heads += ["other ids", "of texts", "MiB read in"]
+    rows = []
+    for name, told in loaded.items():
+        first = next(iter(kinds.values()))[name]
+        compared = [found[name] for found in result["equality"].values() if name in found]
+        texts, different = (sum(each.get(what, 0) for each in compared) for what in ("texts", "different"))
+        ratios = [f"{found[name]['over_tokenizers_ratio']['median']:.2f}" for found in kinds.values()]
+        two = first["mb_per_s_two_cores"]
+        rates = [f"{first['mb_per_s_one_core']:.1f}", f"{two:.1f}" if two else "-", f"{first['held_ms']:.1f}"]
+        judged = [f"{different:,}", f"{texts:,}"] if compared else ["-", "-"]
+        rows.append([f"{name} {told['version']}", *ratios, *rates, *judged, f"{told['resident_bytes'] / 2**20:.0f}"])
+    return (
+        f"{table(heads, rows)}\n\n{result['repeats']['cold']} texts of 400 kB of each kind by `{result['tokenizer']}`, "
+        f"ids compared over {len(result['equality'])} tokenizers."
+    )
+
+
+def segments(result: Result) -> str:
+    """What a cached token weighs, by the cache's own account and by the resident set."""
+    found = result["memory"]
+    heads = ("bound, MiB", "tokens kept", "bytes per token", "resident bytes per token", "MiB after twice as many")
+    cells = (found["bytes_per_token"], found["resident_bytes_per_token"], found["bytes_after_twice"] / 2**20)
+    row = [f"{found['bound_bytes'] / 2**20:.0f}", f"{found['tokens']:,}", *(f"{each:.1f}" for each in cells)]
+    resident = found["resident_growth_bytes_after_twice"] / 2**20
+    return (
+        f"{table(heads, [row])}\n\nWhile as much again went through the full cache the process grew by "
+        f"{resident:.1f} MiB; the bound is of the cache's own account."
+    )
+
+
 Part = tuple[str, str, Callable[[Result], str]]
 
 DOCUMENTS: dict[str, tuple[Part, ...]] = {
@@ -183,6 +246,10 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("by-workers", "prefix_index.json", by_workers),
         ("by-prompt", "prefix_index.json", by_prompt),
         ("ingest", "kv_ingest.json", ingest),
+        ("rounds", "tokenize.json", rounds),
+        ("token-stalls", "tokenize.json", token_stalls),
+        ("cold", "tokenize.json", cold),
+        ("segments", "tokenize.json", segments),
     ),
 }
 
