@@ -30,11 +30,10 @@ const NOTHING: Proof = Proof {
 
 /// What `pattern` proves about `seam`; nothing where it cannot be read.
 pub fn prove(pattern: &str, seam: Seam) -> Proof {
-    let pattern = without_possession(pattern);
-    let Ok(all) = parse(&pattern.replace(LOOKS_AHEAD, r"\s+")) else {
+    let Ok(all) = parse(&without_possession(pattern).replace(LOOKS_AHEAD, r"\s+")) else {
         return NOTHING;
     };
-    let Ok(certain) = parse(&pattern.replace(LOOKS_AHEAD, NEVER)) else {
+    let Ok(certain) = parse(&certain_choices(pattern).replace(LOOKS_AHEAD, NEVER)) else {
         return NOTHING;
     };
     let Some(span) = span(&all, seam) else {
@@ -45,6 +44,46 @@ pub fn prove(pattern: &str, seam: Seam) -> Proof {
         separates,
         begins: separates && seam.after().iter().all(|&next| takes_alone(&certain, next)),
     }
+}
+
+/// The choices of `pattern` that match whatever they can match: a possessive repetition may take what was needed after
+/// it and not give it back, so that a choice with one may fail where its language has a match.
+fn certain_choices(pattern: &str) -> String {
+    if without_possession(pattern) == pattern {
+        return pattern.to_owned();
+    }
+    let certain: Vec<&str> = choices(pattern)
+        .into_iter()
+        .filter(|choice| without_possession(choice) == **choice && !choice.contains("(?"))
+        .collect();
+    if certain.is_empty() {
+        NEVER.to_owned()
+    } else {
+        certain.join("|")
+    }
+}
+
+/// The alternatives at the top of `pattern`.
+fn choices(pattern: &str) -> Vec<&str> {
+    let (mut groups, mut classes, mut escaped, mut begun) = (0_u32, 0_u32, false, 0);
+    let mut found = Vec::new();
+    for (at, character) in pattern.char_indices() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' => classes += 1,
+            ']' => classes = classes.saturating_sub(1),
+            '(' if classes == 0 => groups += 1,
+            ')' if classes == 0 => groups = groups.saturating_sub(1),
+            '|' if classes == 0 && groups == 0 => {
+                found.push(&pattern[begun..at]);
+                begun = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&pattern[begun..]);
+    found
 }
 
 /// `pattern` without the `+` that makes a repetition possessive: the language can only grow by that.
@@ -240,6 +279,14 @@ mod tests {
     #[test]
     fn white_space_that_is_matched_only_when_more_follows_does_not_begin() {
         assert!(!prove(r"\S+|\s+(?!\S)", Seam::Space).begins);
+    }
+
+    #[test]
+    fn a_possessive_choice_may_fail_where_its_language_has_a_match() {
+        assert!(!prove(r"\W?+[\p{P}]{1,3}|\s+", Seam::Ideographic).begins);
+        assert!(prove(r"\W?[\p{P}]{1,3}|\s+", Seam::Ideographic).begins);
+        assert!(prove(r"\p{L}++| ?+\p{N}|[^\s\p{L}]|\s+", Seam::Ideographic).begins);
+        assert_eq!(choices(r"a|[|]|(b|c)|\||"), ["a", "[|]", "(b|c)", r"\|", ""]);
     }
 
     #[test]
