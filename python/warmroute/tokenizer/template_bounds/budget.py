@@ -6,6 +6,7 @@ budget extended by what its size can honestly ask for: a template gets far only 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
+from math import inf
 from sys import getrefcount
 from typing import Any, NoReturn
 
@@ -24,8 +25,8 @@ PAIRED_MESSAGES = 2_000
 """Messages that count in pairs: 4 million pairs, half a minute of work, is where a rendering has to end. Longer
 conversations render as well, with a template that walks them a fixed number of times."""
 
-STEPS_PER_VALUE = 256
-"""Steps for each value in the request's JSON: writing a tool's schema as TypeScript takes 50 to 150 for each."""
+STEPS_PER_VALUE = 128
+"""Steps for each value in the request's JSON, a key being one: to write a schema as TypeScript takes 20 to 80."""
 
 STEPS_PER_CHARACTER = 4
 """Steps for each character of the request: split into lines, each of which goes through a loop."""
@@ -35,7 +36,10 @@ BASE_LENGTH = 2**20
 which is how long one call into C may keep the interpreter from the router's loop."""
 
 LENGTH_PER_CHARACTER = 4
-"""What a text may grow by: a conversation of 16 MB may become 64 MB, and JSON or indentation at most trebles it."""
+"""What a text may grow by: a conversation of 16 MB may become 64 MB."""
+
+LENGTH_PER_VALUE = 64
+"""And for each value in the request's JSON: a line of its own, indented."""
 
 BASE_WIDTH = 10_000
 """Values in the widest collection, all levels counted, for any conversation: compared, sorted or printed in 1 to
@@ -44,8 +48,8 @@ BASE_WIDTH = 10_000
 WIDTH_PER_VALUE = 2
 """All the tools may be printed at once, and gathered in a list besides."""
 
-CHARACTERS_PER_PIECE = 16
-"""A text may be split into a piece for each of these, however long it is: lines have 30 to 80."""
+CHARACTERS_PER_PIECE = 8
+"""A text may be split into a piece for each of these, however long it is: lines have 30 to 80, words 6."""
 
 LARGE_TEXT = 2**14
 """Characters from which a text's memory is watched while it lives; shorter ones are paid for by steps, for good."""
@@ -53,14 +57,14 @@ LARGE_TEXT = 2**14
 BASE_LARGE = 2**24
 """Characters that living large texts may have together, for any conversation."""
 
-LARGE_PER_CHARACTER = 8
-"""A prompt of 16 MB may be held eight times: as content, stripped, split, joined and written."""
+LARGE_PER_LENGTH = 3
+"""And for each character by which the longest text may be longer: as pieces, as joined pieces, and as what is made."""
 
 MAX_DEPTH = 100
 """Calls of macros and recursive loops inside each other. A JSON schema nests 10 deep; Python's stack ends at 180."""
 
 _CHARACTERS_PER_VALUE = 8  # What a number, a bracket or a comma adds to a printed collection.
-_SCALARS = (int, float, bool, type(None))
+_SCALARS = frozenset({int, float, bool, type(None)})
 VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
@@ -162,30 +166,11 @@ class Budget:
         What C code walks recursively (printing, comparing, JSON) is weighed first: twenty lists, each holding the one
         before twice, print a million values. Raises TemplateTooCostly.
         """
-        characters, width, waiting = 0, 1, [value]
-        while waiting:
-            value = waiting.pop()
-            kind = type(value)
-            if kind is dict:
-                items: Iterable[Any] = value.values()
-                characters += sum([len(key) for key in value if type(key) is str])
-                width += 2 * len(value)
-            elif kind is list or kind in VIEWS or isinstance(value, tuple):
-                items = value
-                width += len(value)
-            elif kind is TemplateNamespace:
-                items = (value.values,)
-                width += 1
-            else:
-                characters += len(value) if isinstance(value, str) else 0
-                continue
-            if width > self.widest:
-                self.allow_width(width)
-            for item in items:
-                if type(item) is str:
-                    characters += len(item)
-                elif type(item) not in _SCALARS:
-                    waiting.append(item)
+        width, characters = _weight(value, self.widest)
+        if width > self.widest:
+            self.allow_width(width)
+            width, characters = _weight(value, self.widest)
+            self.allow_width(width)
         self.allow_length(characters)
         self.spend(width + (characters >> 8))
         return width, characters
@@ -218,28 +203,48 @@ class Budget:
         if self._extended:
             return
         self._extended = True
-        values, characters = _size(self._request)
+        values, characters = _weight(dict(self._request), inf)
         pairs = min(_length(self._request.get("messages")), PAIRED_MESSAGES) ** 2
         self.steps += pairs * STEPS_PER_PAIR + values * STEPS_PER_VALUE + characters * STEPS_PER_CHARACTER
-        self.longest += characters * LENGTH_PER_CHARACTER
+        longer = characters * LENGTH_PER_CHARACTER + values * LENGTH_PER_VALUE
+        self.longest += longer
         self.widest += values * WIDTH_PER_VALUE + characters // CHARACTERS_PER_PIECE
-        self._largest_live += characters * LARGE_PER_CHARACTER
+        self._largest_live += longer * LARGE_PER_LENGTH
 
 
-def _size(value: Any) -> tuple[int, int]:
-    """The values and the characters of a request's JSON. Trees only: nothing in a request is shared."""
-    values, characters, waiting = 0, 0, [value]
-    while waiting:
+def _weight(value: Any, widest: float) -> tuple[int, int]:
+    """The values (a key is one) and the characters in `value`, or in as much of it as is just wider than `widest`."""
+    width, characters, waiting = 1, 0, [value]
+    while waiting and width <= widest:
         value = waiting.pop()
-        values += 1
-        if isinstance(value, str):
-            characters += len(value)
-        elif isinstance(value, Mapping):
-            characters += sum(len(key) for key in value if isinstance(key, str))
-            waiting.extend(value.values())
-        elif isinstance(value, list | tuple):
-            waiting.extend(value)
-    return values, characters
+        kind = type(value)
+        if kind is dict:
+            items: Iterable[Any] = value.values()
+            width += 2 * len(value)
+            characters += _characters(value)
+        elif kind is list or kind in VIEWS or isinstance(value, tuple):
+            items = value
+            width += len(value)
+        elif kind is TemplateNamespace:
+            items = (value.values,)
+            width += 1
+        else:
+            characters += len(value) if isinstance(value, str) else 0
+            continue
+        if width <= widest:
+            for item in items:
+                if type(item) is str:
+                    characters += len(item)
+                elif type(item) not in _SCALARS:
+                    waiting.append(item)
+    return width, characters
+
+
+def _characters(keys: Iterable[Any]) -> int:
+    try:
+        return len("".join(keys))
+    except TypeError:  # Some are numbers.
+        return sum(len(key) for key in keys if isinstance(key, str))
 
 
 def _length(value: Any) -> int:

@@ -25,7 +25,10 @@ _STEPS_PER_ITEM = 8
 """For an item that a filter asks for an attribute, or hands to another filter or a test."""
 
 _STEPS_PER_ITERATOR = 40
-"""For what gives items one by one: when one over one over one is thrown away, it is in a single call."""
+"""For what gives items one by one: 500 bytes."""
+
+_MOST_ITERATORS = 32
+"""Over each other; templates have up to five."""
 
 _MOST_ARGUMENTS = 64
 _LONGEST_NUMBER = 2**12
@@ -46,9 +49,29 @@ def _lazy(function: Filter, names: int) -> Filter:
         for name in args[:names]:
             budget.key(name)
         steps = _STEPS_PER_ITEM + _attribute_steps(budget, args[0] if args else kwargs.get("attribute"))
-        return function(context, budget.ticking(value, steps) if value else value, *args, **kwargs)
+        depth = value.depth + 1 if type(value) is _Items else 1
+        if depth > _MOST_ITERATORS:
+            budget.refuse(f"takes items from items {depth} deep")
+        items = budget.ticking(value, steps) if value else value
+        return _Items(function(context, items, *args, **kwargs), depth)
 
     return each
+
+
+class _Items:
+    """What gives items one by one, and over how many others it does: Python ends deep ones in a single long call."""
+
+    __slots__ = ("_items", "depth")
+
+    def __init__(self, items: Iterator[Any], depth: int) -> None:
+        self._items = items
+        self.depth = depth
+
+    def __iter__(self) -> "_Items":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._items)
 
 
 def _check_number(budget: Operations, arguments: tuple[Any, ...]) -> None:
