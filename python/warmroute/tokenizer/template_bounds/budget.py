@@ -14,16 +14,16 @@ from warmroute.errors import TemplateTooCostly
 from warmroute.tokenizer.template_bounds.namespace import TemplateNamespace
 
 BASE_STEPS = 1_000_000
-"""Steps for any conversation. One is a node of the template's syntax evaluated, 30 to 150 ns, so these are about a
-tenth of a second. Templates of today take 20 to 100 steps a message, and 250 messages walked once per message fit."""
+"""Steps for any conversation. One is a node of the template's syntax evaluated, 30 to 150 ns, so these are a tenth of a
+second, and never more than one. Templates of today take 100 to 200 for a message of an agent, its text included."""
 
 STEPS_PER_PAIR = 32
-"""Steps for each pair of messages, because DeepSeek's and Kimi's templates walk the messages once per message: the
-body of such a loop has about 15 nodes."""
+"""Steps for each pair of messages, because DeepSeek's and Kimi's templates walk the messages once per message: the body
+of such a loop takes 15 to 30."""
 
 PAIRED_MESSAGES = 2_000
-"""Messages that count in pairs: 4 million pairs, half a minute of work, is where a rendering has to end. Longer
-conversations render as well, with a template that walks them a fixed number of times."""
+"""Messages that count in pairs: 4 million pairs, which are 1 to 3 s of honest work and 25 s of the worst, are where a
+rendering has to end. Longer conversations render as well, with a template that walks them a fixed number of times."""
 
 STEPS_PER_VALUE = 128
 """Steps for each value in the request's JSON, a key being one: to write a schema as TypeScript takes 20 to 80."""
@@ -61,7 +61,7 @@ LARGE_PER_LENGTH = 3
 """And for each character by which the longest text may be longer: as pieces, as joined pieces, and as what is made."""
 
 MAX_DEPTH = 100
-"""Calls of macros and recursive loops inside each other. A JSON schema nests 10 deep; Python's stack ends at 180."""
+"""Calls of macros and recursive loops inside each other. A JSON schema nests 10 deep; Python's stack ends at 135."""
 
 _CHARACTERS_PER_VALUE = 8  # What a number, a bracket or a comma adds to a printed collection.
 _SCALARS = frozenset({int, float, bool, type(None)})
@@ -132,7 +132,7 @@ class Budget:
         """Pays for a text that was just made, and remembers it if its memory counts."""
         length = len(text)
         if length < LARGE_TEXT:
-            self.steps -= length >> 3  # 8 characters a step: what a rendering makes is what it may keep.
+            self.steps -= length >> 2  # 4 characters a step: what a rendering makes is what it may keep.
         else:
             self.allow_length(length)
             self.spend(length >> 8)  # The time of a copy.

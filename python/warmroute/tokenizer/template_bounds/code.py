@@ -34,8 +34,17 @@ MAX_NESTING = 100
 
 _LONG_NUMBER = re.compile(r"\d[\d_]{1000}|0[xX][\da-fA-F_]{1000}")  # Read by one call: 40 ms for 100,000 digits.
 _FREE = (nodes.Const, nodes.TemplateData, nodes.Operand, nodes.Keyword, nodes.Pair)
-# What takes memory for itself: 50 to 400 bytes, of which a template may keep as many as it has steps for.
-_STEPS = {nodes.List: 16, nodes.Tuple: 16, nodes.Dict: 32, nodes.For: 8, nodes.Macro: 48, nodes.CallBlock: 48}
+# What takes memory (50 to 400 bytes, of which a template may keep as many as it has steps for), or more time.
+_STEPS: dict[type[nodes.Node], int] = {
+    nodes.List: 16,
+    nodes.Tuple: 16,
+    nodes.Dict: 32,
+    nodes.For: 8,
+    nodes.Macro: 48,
+    nodes.CallBlock: 48,
+    nodes.Output: 3,
+    nodes.Getattr: 2,
+}
 _OWN_BLOCKS = frozenset({"body", "else_"})
 _SHORT_CONSTANT = 256
 

@@ -81,7 +81,7 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         context = template.new_context(dict(variables))
         assert isinstance(context, BudgetedContext)
         context.budget = Operations(self, variables)
-        return context.budget.concat(list(template.root_render_func(context)))
+        return context.budget.gather(template.root_render_func(context))
 
     def call(self, context: Context, called: Any, /, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("_loop_vars", None)

@@ -57,7 +57,7 @@ def _stripping(name: str) -> Method:
     def strip(budget: Operations, value: str, characters: str | None = None) -> str:
         if characters is None and len(value) < _SHORT:
             stripped: str = method(value)
-            budget.steps -= len(stripped) >> 3
+            budget.steps -= len(stripped) >> 2
             return stripped
         if characters is not None and len(characters) > _LONGEST_SET:
             budget.refuse(f"calls {name} with {len(characters)} characters")
