@@ -88,7 +88,8 @@ bench-docs: setup ## render the documents' tables and plots from bench/results
 	.venv-dynamo/bin/python tools/plot_results.py
 
 .PHONY: test-slow
-test-slow: build ## drive the index and its naive twin with very many random sequences, for minutes
+test-slow: build ## drive the index, its naive twin and the tokenizers with very many random cases, for minutes
+	scripts/fetch_tokenizers.sh
 	$(BIN)/python -m pytest -q -s -m slow
 	WARMROUTE_TWIN_EXAMPLES=3000 $(BIN)/python -m pytest -q --timeout 900 tests/prefix_index/test_twin.py
 

@@ -42,6 +42,9 @@ class ServeConfig:
         choices=("auto", *Dialect),
     )
     tokenizer_threads: int = option(2, "threads that tokenize prompts too long for the event loop")
+    tokenizer_cache_mb: int = option(
+        128, "MiB of text and ids that each tokenizer keeps, so that only what is new is encoded; 0 keeps nothing"
+    )
     model: str | None = option(None, "the model that workers serve, where they cannot be asked")
     block_size: int | None = option(None, "tokens per KV block, where workers do not say")
     probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load")
@@ -71,6 +74,7 @@ class ServeConfig:
         check_range(self, SHORTEST_S, LONGEST_S, "probe_interval_s", "probe_timeout_s", "tokenize_timeout_s")
         check_range(self, 0, LONGEST_S, "grace_s")
         check_range(self, SHORTEST_S, LONGEST_S, "state_interval_s")
+        check_range(self, 0, 1_048_576, "tokenizer_cache_mb")
         check_range(self, 1, 1024, "tokenizer_threads", "event_threads", "max_attempts")
         check_range(self, 1, LARGEST_COUNT, "block_size")
         tokenizer_choice(self.tokenizer)

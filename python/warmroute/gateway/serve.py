@@ -17,6 +17,7 @@ import aiohttp
 
 from warmroute.diagnostics.audit import Audit
 from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
+from warmroute.diagnostics.segment_metrics import SegmentCollector
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
@@ -108,6 +109,7 @@ async def running_gateway(
             router, relay, tokens.source, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at
         )
         metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts))
+        metrics.registry.register(SegmentCollector(tokens.check.tokenizers.each))
         pages = IndexPages(router, fleet, keeper)
         admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings)
         stack.push_async_callback(relay.close, config.grace_s)

@@ -75,7 +75,11 @@ def _named_tokenizers(config: ServeConfig) -> tuple[Tokenizers, bool]:
 def _load(config: ServeConfig, source: str, *, offline: bool = False) -> LocalTokenizer:
     template = None if config.chat_template is None else Path(config.chat_template)
     assets = find_assets(source, chat_template=template, offline=offline)
-    return LocalTokenizer.load(assets, trust_request_chat_template=config.trust_request_chat_template)
+    return LocalTokenizer.load(
+        assets,
+        cache_bytes=config.tokenizer_cache_mb * 2**20,
+        trust_request_chat_template=config.trust_request_chat_template,
+    )
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

@@ -45,6 +45,12 @@ class Tokenizers:
         """The tokenizer of the first of `names` that has one of its own."""
         return next((self._own[name] for name in names if name in self._own), self._for_all)
 
+    def each(self) -> list[tuple[str, LocalTokenizer]]:
+        """Every tokenizer once, with a model that it is for; '' where it is for all."""
+        for_all = [("", self._for_all)] if self._for_all is not None else []
+        distinct = {id(tokenizer): (name, tokenizer) for name, tokenizer in [*self._own.items(), *for_all]}
+        return list(distinct.values())
+
     def set(self, name: str, tokenizer: LocalTokenizer) -> None:
         """Give a model a tokenizer of its own."""
         self._own[name] = tokenizer
