@@ -7,7 +7,6 @@ found; then every prompt is looked up, and all of it has to be there.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import socket
@@ -24,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import dynamo
 from bench.environment import environment, spread
+from bench.json_process import ROOT, JsonProcess
 from bench.kv_prompts import BLOCK_SIZE, FRAME_BLOCKS, Announcements, vocabulary_ids
 
-ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "bench" / "results" / "kv_ingest.json"
 MODEL = "bench"
 POLL_S = 0.002
@@ -48,52 +47,22 @@ class Reader(Protocol):
         """Leading tokens that each publisher holds."""
 
 
-class Process:
-    """A process that answers lines with JSON lines, on a core of its own choosing."""
-
-    def __init__(self, core: int, *command: str) -> None:
-        self.running = subprocess.Popen(
-            ["taskset", "-c", str(core), *command], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def tell(self, line: str) -> None:
-        assert self.running.stdin is not None
-        self.running.stdin.write(line + "\n")
-        self.running.stdin.flush()
-
-    def hear(self) -> dict[str, Any]:
-        assert self.running.stdout is not None
-        line = self.running.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.running.args!r} ended with {self.running.wait()}")
-        heard: dict[str, Any] = json.loads(line)
-        return heard
-
-    def ask(self, **what: Any) -> dict[str, Any]:
-        self.tell(json.dumps(what))
-        return self.hear()
-
-    def end(self) -> None:
-        self.running.terminate()
-        self.running.wait()
-        for pipe in (self.running.stdin, self.running.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+def on_core(core: int, *command: str) -> JsonProcess:
+    return JsonProcess("taskset", "-c", str(core), *command)
 
 
 class Warmroute:
     """Ours, in a process of its own; see `bench.kv_router`."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: JsonProcess) -> None:
         self._process = process
-        self.pid = process.running.pid
+        self.pid = process.pid
         self.stall_ms: dict[str, float] = {}
         self.idle_stall_ms: dict[str, float] = {}
 
     def begin(self, probes: list[list[int]]) -> None:
-        self.idle_stall_ms = self._process.ask(do="idle", ticks=500)["stall_ms"]
-        assert self._process.ask(do="watch", probes=probes) == {"watching": True}
+        self.idle_stall_ms = self._process.ask("idle", ticks=500)["stall_ms"]
+        assert self._process.ask("watch", probes=probes) == {"watching": True}
 
     def seen_at(self) -> list[float]:
         heard = self._process.hear()
@@ -102,7 +71,7 @@ class Warmroute:
         return seen
 
     def query(self, token_ids: list[int]) -> dict[int, int]:
-        return {int(lane): n for lane, n in self._process.ask(do="query", token_ids=token_ids)["tokens"].items()}
+        return {int(lane): n for lane, n in self._process.ask("query", token_ids=token_ids)["tokens"].items()}
 
 
 class DynamoIndexer:
@@ -140,7 +109,7 @@ class DynamoIndexer:
 
 @contextmanager
 def warmroute(endpoints: list[str], core: int) -> Iterator[Warmroute]:
-    process = Process(core, sys.executable, "-m", "bench.kv_router", *endpoints)
+    process = on_core(core, sys.executable, "-m", "bench.kv_router", *endpoints)
     try:
         assert process.hear() == {"ready": True}
         yield Warmroute(process)
@@ -184,20 +153,20 @@ def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 @contextmanager
-def publishing(announcements: Announcements, core: int) -> Iterator[tuple[list[Process], list[str]]]:
+def publishing(announcements: Announcements, core: int) -> Iterator[tuple[list[JsonProcess], list[str]]]:
     """The publishers, ready to send, and where they are."""
     numbers = [str(each) for each in (announcements.publishers, announcements.prompts, announcements.seed)]
     script = str(ROOT / "bench" / "kv_publisher.py")
     with ExitStack() as stack:
         publishers = [
-            Process(core, sys.executable, script, str(number), *numbers) for number in range(announcements.publishers)
+            on_core(core, sys.executable, script, str(number), *numbers) for number in range(announcements.publishers)
         ]
         for publisher in publishers:
             stack.callback(publisher.end)
         yield publishers, [publisher.hear()["endpoint"] for publisher in publishers]
 
 
-def run(reader: Reader, publishers: list[Process], announcements: Announcements) -> dict[str, float]:
+def run(reader: Reader, publishers: list[JsonProcess], announcements: Announcements) -> dict[str, float]:
     """One run: blocks per second until all are visible, and until all were sent. Raises where a block is missing."""
     for publisher in publishers:
         publisher.tell("await")

@@ -23,9 +23,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.dynamo import DynamoTree, dynamo_tree
+from bench.dynamo import dynamo_tree
 from bench.environment import distribution, environment, spread
 from bench.index_scaling import BLOCK_SIZE, PLAIN, by_prompt, by_workers, filled, timed
+from bench.json_process import JsonProcess
 from bench.prompts import Fleet, Prompt, chunks
 
 from warmroute.block import Tier, hash_blocks
@@ -110,7 +111,7 @@ class Asked:
         return self._rng.choice(self._prompts[kind])
 
 
-def lookups(asked: Asked, tree: DynamoTree | None, scale: Scale) -> dict[str, Any]:
+def lookups(asked: Asked, tree: JsonProcess | None, scale: Scale) -> dict[str, Any]:
     """Each kind on both sides, by turns; `mixed` has as many of one kind as of the other."""
     ours: dict[str, list[float]] = {kind: [] for kind in KINDS}
     theirs: dict[str, list[float]] = {kind: [] for kind in KINDS}
@@ -135,7 +136,7 @@ def _by_kind(samples: dict[str, list[float]]) -> dict[str, Any]:
     return {"mixed": distribution(mixed), **{kind: distribution(samples[kind]) for kind in KINDS}}
 
 
-def on_one_core(tree: DynamoTree, scale: Scale) -> dict[str, Any]:
+def on_one_core(tree: JsonProcess, scale: Scale) -> dict[str, Any]:
     """Dynamo's lookups and floor where its threads share a core: the way between them is a switch, not a wake-up.
 
     How long a sleeping core takes to wake is the machine's, and gone where something else keeps it awake.
@@ -148,7 +149,7 @@ def on_one_core(tree: DynamoTree, scale: Scale) -> dict[str, Any]:
     return {"dynamo_us": _by_kind(theirs), "dynamo_floor_us": distribution(floor)}
 
 
-def floors(tree: DynamoTree | None, scale: Scale) -> dict[str, Any]:
+def floors(tree: JsonProcess | None, scale: Scale) -> dict[str, Any]:
     """One block looked up where nothing is stored."""
     empty, ids = PrefixIndex(), array("I", range(BLOCK_SIZE))
     ours = [timed(lambda: empty.match(hash_blocks(ids, BLOCK_SIZE, PLAIN), 0.0)) for _ in range(scale.lookups)]
@@ -156,7 +157,7 @@ def floors(tree: DynamoTree | None, scale: Scale) -> dict[str, Any]:
     return {"us": distribution(ours), "dynamo_us": theirs}
 
 
-def at_scale(shape: tuple[int, int, int, int], seed: int, tree: DynamoTree | None, scale: Scale) -> dict[str, Any]:
+def at_scale(shape: tuple[int, int, int, int], seed: int, tree: JsonProcess | None, scale: Scale) -> dict[str, Any]:
     """Lookups in fleets filled alike on both sides; on the way the floors and the stores of this fleet."""
     fleet = _fleet(shape, seed)
     at_most = 1_000 if shape == scale.small else 40
@@ -176,7 +177,7 @@ def at_scale(shape: tuple[int, int, int, int], seed: int, tree: DynamoTree | Non
     return shown
 
 
-def stores(index: PrefixIndex, tree: DynamoTree | None, scale: Scale, seed: int) -> list[dict[str, Any]]:
+def stores(index: PrefixIndex, tree: JsonProcess | None, scale: Scale, seed: int) -> list[dict[str, Any]]:
     """Blocks per second of chained store events of several sizes into a worker that is new, the others being full."""
     say("storing")
     rows = []

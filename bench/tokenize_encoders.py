@@ -1,6 +1,5 @@
 """Encoders beside each other: are their ids those of the `tokenizers` wheel, and how long do they take?"""
 
-import json
 import random
 import subprocess
 import sys
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.environment import spread
+from bench.json_process import ROOT, JsonProcess
 from bench.tokenize_corpus import LONG_KINDS, TOKENIZERS, long_texts, odd_texts, specials_of
 from tokenizers import Tokenizer
 
-ROOT = Path(__file__).parents[1]
 OTHERS_PYTHON = ROOT / ".venv-encoders" / "bin" / "python"
 OURS = "warmroute"
 REFERENCE = "tokenizers"
@@ -38,39 +37,19 @@ def file_of(tokenizer: str) -> Path:
     return TOKENIZERS / tokenizer / "tokenizer.json"
 
 
-class Encoder:
+class Encoder(JsonProcess):
     """An encoder in its process; see `bench.tokenize_contender` for what can be asked. `loaded` is its first word."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-        self.loaded = self._hear()
-
-    def ask(self, what: str, **arguments: Any) -> Row:
-        """One question, one answer. RuntimeError when the process has died."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": what, **arguments}) + "\n")
-        self._process.stdin.flush()
-        return self._hear()
-
-    def _hear(self) -> Row:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")
-        heard: Row = json.loads(line)
-        return heard
+    loaded: Row
 
 
 @contextmanager
 def encoder(name: str, tokenizer: str) -> Iterator[Encoder]:
     """An encoder that has read a tokenizer, or has refused it (`loaded` says so)."""
     python = sys.executable if name in (OURS, REFERENCE) else str(OTHERS_PYTHON)
-    command = [python, "-m", "bench.tokenize_contender", name, str(file_of(tokenizer))]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield Encoder(process)
-        finally:
-            process.terminate()
+    with Encoder(python, "-m", "bench.tokenize_contender", name, str(file_of(tokenizer))) as process:
+        process.loaded = process.hear()
+        yield process
 
 
 def equality(names: Sequence[str], tokenizer: str, count: int, long_count: int, seed: int) -> dict[str, Row]:

@@ -7,7 +7,6 @@ found are checked by their number, which the router's own page tells.
 import json
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -15,15 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from bench.environment import distribution
+from bench.json_process import JsonProcess
 from bench.tokenize_corpus import paragraphs, take
 from bench.tokenize_encoders import file_of
 
-ROOT = Path(__file__).parents[1]
 MODEL = "bench"
 BODY_BYTES = 400_000
 MESSAGES = 40
@@ -71,23 +69,14 @@ def engine() -> Iterator[str]:
         server.server_close()
 
 
-class Router:
-    """The router's process; see `bench.tokenize_router`."""
+class Router(JsonProcess):
+    """The router's process; see `bench.tokenize_router` for what can be asked."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-        self._address = urlsplit(self._hear()["url"]).netloc
-
-    def ask(self, what: str, **arguments: Any) -> dict[str, Any]:
-        """One question, one answer. RuntimeError when the process has died."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": what, **arguments}) + "\n")
-        self._process.stdin.flush()
-        return self._hear()
+    address: str
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Status and answer, over a connection of its own."""
-        client = HTTPConnection(self._address, timeout=READY_S)
+        client = HTTPConnection(self.address, timeout=READY_S)
         try:
             client.request("POST", path, body, {"content-type": "application/json"})
             answered = client.getresponse()
@@ -103,25 +92,14 @@ class Router:
                 raise TimeoutError("the router never found its worker ready")
             time.sleep(0.1)
 
-    def _hear(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the router's process ended with {self._process.wait()}")
-        heard: dict[str, Any] = json.loads(line)
-        return heard
-
 
 @contextmanager
 def router(tokenizer: str, worker: str, cores: list[int]) -> Iterator[Router]:
     """On the given cores."""
-    command = [sys.executable, "-m", "bench.tokenize_router", str(file_of(tokenizer).parent), worker]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with Router(sys.executable, "-m", "bench.tokenize_router", str(file_of(tokenizer).parent), worker) as process:
         os.sched_setaffinity(process.pid, cores)
-        try:
-            yield Router(process)
-        finally:
-            process.terminate()
+        process.address = urlsplit(process.hear()["url"]).netloc
+        yield process
 
 
 def chat_body(pool: Iterator[str]) -> bytes:
