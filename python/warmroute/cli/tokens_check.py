@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from warmroute.cli.tokens_engine import TOKENIZE, Answered, EngineAnswer
+from warmroute.cli.tokens_engine import Answered, EngineAnswer
 from warmroute.cli.tokens_hint import hint_from_text
 from warmroute.cli.tokens_pieces import Piece, pieces_of_ids
 from warmroute.cli.tokens_prompt import ToldBody, ToldContent, piece_json
 from warmroute.errors import TemplateError
 from warmroute.openai_api import Match, TokenContent
 from warmroute.tokenizer import Dialect
+from warmroute.tokenizer.engine_questions import TOKENIZE_PATH
 
 _BEFORE, _AFTER = 12, 16
 
@@ -84,7 +85,7 @@ class BodyResult:
     def decisive(self) -> Sequence[PageResult]:
         """The pages that count."""
         compared = (Verdict.EQUAL, Verdict.DIFFERENT)
-        rendered = [page for page in self.pages if page.path != TOKENIZE and page.verdict in compared]
+        rendered = [page for page in self.pages if page.path != TOKENIZE_PATH and page.verdict in compared]
         return rendered or self.pages
 
     @property

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -20,15 +19,15 @@ from warmroute.cli.tokens_prompt import ToldBody
 from warmroute.errors import WorkerUnreachable
 from warmroute.openai_api import Content, Endpoint, TokenContent
 from warmroute.tokenizer import Dialect
-from warmroute.tokenizer.engine_questions import tokenize_body
+from warmroute.tokenizer.engine_questions import (
+    RENDER_PATHS,
+    TOKENIZE_PATH,
+    rendered_ids,
+    tokenize_body,
+    tokenized_ids,
+    without_tensors,
+)
 
-TOKENIZE = "/tokenize"
-_RENDER = {
-    Endpoint.CHAT: "/v1/chat/completions/render",
-    Endpoint.COMPLETIONS: "/v1/completions/render",
-    Endpoint.RESPONSES: "/v1/responses/render",
-    Endpoint.MESSAGES: "/v1/messages/render",
-}
 # Whose conversations /tokenize does not render as they do.
 _NOT_TOKENIZED = (Endpoint.RESPONSES, Endpoint.MESSAGES, Endpoint.TOKENS, Endpoint.OTHER)
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, connect=5.0)
@@ -116,10 +115,10 @@ def questions(body: ToldBody, model: str | None = None) -> Iterator[Question]:
     if prompt.exact and prompt.endpoint not in _NOT_TOKENIZED:
         for index, content in enumerate(prompt.contents):
             if not isinstance(content, TokenContent):
-                yield Question(TOKENIZE, _tokenize_body(content, body, raw, served), (index,))
-    path = _RENDER.get(prompt.endpoint)
+                yield Question(TOKENIZE_PATH, _tokenize_body(content, body, raw, served), (index,))
+    path = RENDER_PATHS.get(prompt.endpoint)
     if path is not None and body.dialect is Dialect.VLLM:
-        yield Question(path, _without_tensors(raw), tuple(range(len(prompt.contents))))
+        yield Question(path, without_tensors(raw), tuple(range(len(prompt.contents))))
 
 
 def _tokenize_body(content: Content, body: ToldBody, raw: bytes, model: str | None) -> bytes:
@@ -130,28 +129,7 @@ def _tokenize_body(content: Content, body: ToldBody, raw: bytes, model: str | No
 
 
 def _with_model(raw: bytes, model: str) -> bytes:
-    return _edited(raw, {"model": model})
-
-
-def _without_tensors(raw: bytes) -> bytes:
-    """Images as tensors would be megabytes, and are of no use here."""
-    return _edited(raw, {"mm_payload": "none"})
-
-
-def _edited(raw: bytes, fields: dict[str, Any]) -> bytes:
-    return json.dumps(json.loads(raw) | fields).encode()
-
-
-class _Tokenized(msgspec.Struct):
-    tokens: list[int]
-
-
-class _Rendered(msgspec.Struct):
-    token_ids: list[int]
-
-
-_TOKENIZED = msgspec.json.Decoder(_Tokenized)
-_RENDERED = msgspec.json.Decoder(_Rendered | list[_Rendered])
+    return json.dumps(json.loads(raw) | {"model": model}).encode()
 
 
 def _read(question: Question, status: int, data: bytes) -> EngineAnswer:
@@ -167,11 +145,8 @@ def _read(question: Question, status: int, data: bytes) -> EngineAnswer:
     return EngineAnswer(question, Answered.TOLD, ids)
 
 
-def _ids(question: Question, data: bytes) -> list[list[int]]:
-    if question.path == TOKENIZE:
-        return [_TOKENIZED.decode(data).tokens]
-    rendered = _RENDERED.decode(data)
-    return [each.token_ids for each in (rendered if isinstance(rendered, list) else [rendered])]
+def _ids(question: Question, data: bytes) -> Sequence[Sequence[int]]:
+    return [tokenized_ids(data)] if question.path == TOKENIZE_PATH else rendered_ids(data)
 
 
 def _unanswered(status: int, data: bytes) -> Answered:

@@ -9,12 +9,10 @@ from warmroute.cli.tokens_vocabulary import Vocabulary
 from warmroute.config import check_range, option
 from warmroute.errors import ConfigError
 from warmroute.gateway.options import tokenizer_choice
+from warmroute.router.block_sizes import DEFAULT_BLOCK_SIZE
 from warmroute.tokenizer import Dialect, LocalTokenizer, find_assets
 from warmroute.tokenizer.declared_tokens import declared_tokens
 from warmroute.worker import LARGEST_COUNT
-
-# vLLM's own, where no attention backend wants another one.
-_BLOCK_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class TokensOptions:
     dialect: str = option(
         "auto", "whose rendering of conversations is followed; auto: vLLM's", choices=("auto", *Dialect)
     )
-    block_size: int | None = option(None, f"tokens per KV block; {_BLOCK_SIZE} if not given")
+    block_size: int | None = option(None, f"tokens per KV block; {DEFAULT_BLOCK_SIZE} if not given")
     adapter: str | None = option(None, "name of the LoRA adapter that the blocks are computed with", metavar="NAME")
     cache_salt: str | None = option(None, "cache_salt of the blocks, in place of the body's own", metavar="SALT")
 
@@ -52,7 +50,7 @@ class TokensOptions:
     @property
     def tokens_per_block(self) -> int:
         """The block size, given or not."""
-        return self.block_size or _BLOCK_SIZE
+        return self.block_size or DEFAULT_BLOCK_SIZE
 
     def namespace(self, of_body: Namespace) -> Namespace:
         """The namespace of a body's blocks, with what was given here in place of its own."""

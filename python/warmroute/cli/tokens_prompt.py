@@ -10,8 +10,8 @@ from warmroute.cli.tokens_options import NamedTokenizer, TokensOptions
 from warmroute.cli.tokens_pieces import Piece, Pieces, pieces_of_ids, pieces_of_text
 from warmroute.errors import TemplateError
 from warmroute.openai_api import ChatContent, Content, Endpoint, Match, Prompt, parse_prompt
-from warmroute.tokenizer import Dialect, NoTokens
-from warmroute.tokenizer.local_source import brings_template
+from warmroute.tokenizer import Dialect
+from warmroute.tokenizer.local_source import why_not_rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,7 @@ def tell(named: NamedBody, tokenizer: NamedTokenizer, prompt: Prompt, options: T
     try:
         contents = [_told(each, tokenizer, namespace, options) for each in prompt.contents]
     except TemplateError as error:
-        brought = brings_template(prompt)
-        reason = (NoTokens.CLIENT_TEMPLATE if brought else NoTokens.TEMPLATE).value
+        reason = why_not_rendered(prompt).value
         detail = str(error)
     complete = prompt.exact and all(content.complete for content in contents)
     match = Match.NONE if not contents else Match.EXACT if complete else Match.TEXT_PREFIX

@@ -18,7 +18,8 @@ from warmroute.tokenizer.source import Original
 from warmroute.tokenizer.text_size import media_parts, text_size
 from warmroute.tokenizer.token_ids import TokenIds
 
-_RENDER_PATHS = {
+TOKENIZE_PATH = "/tokenize"
+RENDER_PATHS = {
     Endpoint.CHAT: "/v1/chat/completions/render",
     Endpoint.COMPLETIONS: "/v1/completions/render",
     Endpoint.RESPONSES: "/v1/responses/render",
@@ -51,12 +52,18 @@ def _is_plain(prompt: Prompt) -> bool:
 
 
 def _rendering(prompt: Prompt, original: Original | None) -> Question | None:
-    path = _RENDER_PATHS.get(prompt.endpoint)
-    body = b"" if original is None else original.body.rstrip()
-    if path is None or not body.endswith(b"}"):
-        return None
-    # Only the ids and where the images stand are of use, not the images' tensors, which would be megabytes.
-    return Question(path, body[:-1] + b',"mm_payload":"none"}', _read_rendered)
+    path = RENDER_PATHS.get(prompt.endpoint)
+    body = b"" if original is None else without_tensors(original.body)
+    return Question(path, body, _read_rendered) if path is not None and body else None
+
+
+def without_tensors(body: bytes) -> bytes:
+    """A body for a render page, of an object that is not empty; b"" where it is none.
+
+    Only the ids and where the images stand are of use, not the images' tensors, which would be megabytes.
+    """
+    body = body.rstrip()
+    return body[:-1] + b',"mm_payload":"none"}' if body.endswith(b"}") else b""
 
 
 def _tokenizing(prompt: Prompt, dialect: Dialect, original: Original | None) -> Question | None:
@@ -71,12 +78,12 @@ def _tokenizing(prompt: Prompt, dialect: Dialect, original: Original | None) -> 
     complete = prompt.exact and told is content and not _is_bent_by_effort(content)
 
     def read(body: bytes) -> TokenIds:
-        return _of_all(_read_tokenized(body), prompt.contents, complete)
+        return _of_all(tokenized_ids(body), prompt.contents, complete)
 
     # SGLang renders a conversation as its own endpoint does if it gets that endpoint's fields, all of them.
     if dialect is Dialect.SGLANG and prompt.endpoint is Endpoint.CHAT and complete and original and original.body:
-        return Question("/tokenize", original.body, read)
-    return Question("/tokenize", tokenize_body(told, prompt.model, dialect), read)
+        return Question(TOKENIZE_PATH, original.body, read)
+    return Question(TOKENIZE_PATH, tokenize_body(told, prompt.model, dialect), read)
 
 
 def tokenize_body(content: Content, model: str | None, dialect: Dialect) -> bytes:
@@ -158,7 +165,8 @@ _TOKENIZED = msgspec.json.Decoder(_Tokenized)
 _RENDERED = msgspec.json.Decoder(_Rendered | list[_Rendered])
 
 
-def _read_tokenized(body: bytes) -> "array[int]":
+def tokenized_ids(body: bytes) -> "array[int]":
+    """The ids in an answer of `/tokenize`. Raises msgspec.DecodeError."""
     answer = _TOKENIZED.decode(body)
     if answer.count is not None and answer.count != len(answer.tokens):
         raise msgspec.ValidationError(f"{answer.count} tokens are counted and {len(answer.tokens)} given")
@@ -171,10 +179,19 @@ def _of_all(ids: Sequence[int], contents: Sequence[Content], complete: bool) -> 
     return TokenIds(ids, round(len(ids) * text_size(contents) / max(first, 1)), complete)
 
 
+def rendered_ids(body: bytes) -> list[list[int]]:
+    """The ids of each prompt in an answer of a render page. Raises msgspec.DecodeError."""
+    return [prompt.token_ids for prompt in _rendered_prompts(body)]
+
+
+def _rendered_prompts(body: bytes) -> list[_Rendered]:
+    answer = _RENDERED.decode(body)
+    return answer if isinstance(answer, list) else [answer]
+
+
 def _read_rendered(body: bytes) -> TokenIds:
     """Up to the first image: what stands for it is the same for every image."""
-    answer = _RENDERED.decode(body)
-    prompts = answer if isinstance(answer, list) else [answer]
+    prompts = _rendered_prompts(body)
     if not prompts:
         raise msgspec.ValidationError("nothing was rendered")
     ids, features = prompts[0].token_ids, prompts[0].features

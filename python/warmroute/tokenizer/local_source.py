@@ -35,7 +35,7 @@ class LocalTokenSource:
         try:
             return await self._encode(prompt, original)
         except TemplateError:
-            return NoTokens.CLIENT_TEMPLATE if brings_template(prompt) else NoTokens.TEMPLATE
+            return why_not_rendered(prompt)
 
     async def _encode(self, prompt: Prompt, original: Original | None) -> TokenIds | NoTokens:
         # A template of the client's own may do any work within its bound, however short the prompt.
@@ -50,6 +50,11 @@ class LocalTokenSource:
     def _tell(self, prompt: Prompt) -> TokenIds:
         told = self._tokenizer.encode(prompt, self._dialect)
         return told if prompt.exact else replace(told, complete=False)
+
+
+def why_not_rendered(prompt: Prompt) -> NoTokens:
+    """Whose template it was that failed on a prompt."""
+    return NoTokens.CLIENT_TEMPLATE if brings_template(prompt) else NoTokens.TEMPLATE
 
 
 def brings_template(prompt: Prompt) -> bool:
