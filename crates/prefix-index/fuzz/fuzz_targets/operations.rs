@@ -4,11 +4,13 @@
 
 #![no_main]
 
-use arbitrary::Arbitrary;
+use input::{Operation, Prompt};
 use libfuzzer_sys::fuzz_target;
 use oracle::{Chain, Oracle, Path};
 use prefix_index::{BlockHash, EngineHash, Overlap, PrefixIndex, Store, Tier, WorkerId, hash_blocks};
 
+#[path = "operations/input.rs"]
+mod input;
 #[path = "../../src/oracle.rs"]
 mod oracle;
 
@@ -31,89 +33,6 @@ const LONGEST_CHAIN: u8 = 40;
 const MOST_OPERATIONS: usize = 60;
 /// A check goes through all of the index and costs more than hundred operations.
 const CHECKED_STEPS: usize = 16;
-
-#[derive(Arbitrary, Debug)]
-enum Operation {
-    AddWorker {
-        worker: u8,
-        limit: u8,
-    },
-    Forget {
-        worker: u8,
-    },
-    Clear {
-        worker: u8,
-    },
-    /// What an honest engine sends: names follow from depth.
-    Extend {
-        worker: u8,
-        tier: u8,
-        start: u8,
-        blocks: u8,
-        root: bool,
-    },
-    /// Anything.
-    Store {
-        worker: u8,
-        tier: u8,
-        parent: Option<u8>,
-        root: bool,
-        blocks: Vec<(u8, bool)>,
-    },
-    StoreKnown {
-        worker: u8,
-        tier: u8,
-        names: Vec<u8>,
-    },
-    Remove {
-        worker: u8,
-        tier: u8,
-        names: Vec<u8>,
-    },
-    RemoveRange {
-        worker: u8,
-        tier: u8,
-        start: u8,
-        blocks: u8,
-    },
-    Predict {
-        worker: u8,
-        prompt: Prompt,
-        until: u8,
-    },
-    Truncate {
-        worker: u8,
-        prompt: Prompt,
-        keep: u8,
-    },
-    DumpAndRestore {
-        worker: u8,
-    },
-    Expire {
-        now: u8,
-    },
-    Cap {
-        worker: u8,
-        tier: u8,
-        blocks: Option<u8>,
-    },
-}
-
-/// Blocks of equal tokens, but for one that may differ.
-#[derive(Arbitrary, Clone, Debug)]
-struct Prompt {
-    root: bool,
-    blocks: u8,
-    odd_one: Option<u8>,
-}
-
-impl Prompt {
-    fn path(&self) -> Path {
-        let blocks = self.blocks % (LONGEST_CHAIN + 4);
-        let tokens = (0..blocks).map(|block| vec![u32::from(self.odd_one == Some(block))]);
-        (u64::from(self.root), tokens.collect())
-    }
-}
 
 fn hashes((root, blocks): &Path) -> Vec<BlockHash> {
     let keys: [Option<Vec<u8>>; 0] = [];
