@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from warmroute.openai_api import ChatContent, Content, Endpoint, JsonObject, Prompt, TextContent
+from warmroute.openai_api import ChatContent, Content, Endpoint, JsonObject, Prompt, TextContent, TokenContent
 from warmroute.tokenizer.dialect import Dialect
 from warmroute.tokenizer.source import Original
 from warmroute.tokenizer.text_size import media_parts, text_size
@@ -68,8 +68,8 @@ def without_tensors(body: bytes) -> bytes:
 
 def _tokenizing(prompt: Prompt, dialect: Dialect, original: Original | None) -> Question | None:
     content = prompt.contents[0] if prompt.contents else None
-    if content is None:
-        return None
+    if content is None or isinstance(content, TokenContent):
+        return None  # Ids before texts in one list: no engine takes them.
     told = _told_part(content) if isinstance(content, ChatContent) else content
     if told is None:
         return None

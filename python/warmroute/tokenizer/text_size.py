@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from warmroute.openai_api import ChatContent, Content, JsonObject, TextContent
+from warmroute.openai_api.body import kind
 from warmroute.openai_api.chat import TEXT_PARTS
 from warmroute.tokenizer.source import Original
 
@@ -45,8 +46,7 @@ def is_text(part: object) -> bool:
     """Whether a part of a message becomes text, and not tokens that only the engine can tell."""
     if not isinstance(part, dict):
         return True
-    kind = part.get("type")
-    return kind in TEXT_PARTS or (kind is None and isinstance(part.get("text"), str))
+    return kind(part) in TEXT_PARTS or (part.get("type") is None and isinstance(part.get("text"), str))
 
 
 def _size(content: Content) -> int:
