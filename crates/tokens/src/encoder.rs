@@ -25,6 +25,13 @@ impl fmt::Display for EncoderError {
 
 impl std::error::Error for EncoderError {}
 
+/// A token of a text at which the text may be gone on with: the ids before it, and the byte at which it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub ids: usize,
+    pub at: usize,
+}
+
 type Result<T> = std::result::Result<T, EncoderError>;
 
 /// Encodes and decodes as a `tokenizer.json` says. Safe from any thread.
@@ -115,6 +122,35 @@ impl Encoder {
         let settled = text.len().saturating_sub(pieces.longest + 1);
         self.encode_pieces(text, settled, &mut ids)?;
         Ok(ids)
+    }
+
+    /// Append the ids of `text`, which begins where a text does or with an added token, and tell of each of `shared`,
+    /// which rise, up to which of these tokens all texts have the same ids that have the same bytes up to there.
+    ///
+    /// # Errors
+    /// As `encode`.
+    pub fn encode_marking(&self, text: &str, shared: &[usize], ids: &mut Vec<u32>) -> Result<Vec<Option<Mark>>> {
+        let mut marks = vec![None; shared.len()];
+        let Some(pieces) = &self.pieces else {
+            ids.extend(self.encode_whole(text, false)?);
+            return Ok(marks);
+        };
+        for piece in pieces.of(text) {
+            match &piece {
+                Piece::Token(id, range) => {
+                    let mark = Mark {
+                        ids: ids.len(),
+                        at: range.start,
+                    };
+                    // A longer token may begin at the same place, but not end later than this.
+                    let settled = shared.partition_point(|&end| end < range.start + pieces.longest.max(range.len()));
+                    marks[settled..].fill(Some(mark));
+                    ids.push(*id);
+                }
+                Piece::Text(range) => self.encode_segments(text, range.start, range.end, text.len(), ids)?,
+            }
+        }
+        Ok(marks)
     }
 
     /// The ids of `text` without any cut and without the cache: what `encode` must give.

@@ -13,6 +13,7 @@
 //! its middle falls into the same segments again soon after.
 
 mod cache;
+pub mod chat;
 mod definition;
 mod encoder;
 mod ends;

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod chat;
 mod index;
 mod kv_event;
 mod relay;
@@ -19,5 +20,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kv_event::register(module)?;
     zmtp::register(module)?;
     tokens::register(module)?;
+    chat::register(module)?;
     relay::register(module)
 }

@@ -16,8 +16,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// One tokenizer with its segment cache.
 #[pyclass(module = "warmroute._native", frozen)]
-struct Encoder {
-    inner: Inner,
+pub struct Encoder {
+    pub inner: Inner,
 }
 
 #[pymethods]
@@ -129,12 +129,12 @@ fn added_token((content, flags): Declared) -> AddedToken {
 }
 
 /// Work without the interpreter. The library panics on some definitions and texts; that is an error like any other.
-fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, EncoderError> + Send) -> PyResult<T> {
+pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, EncoderError> + Send) -> PyResult<T> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work)))
         .map_err(|_| PyValueError::new_err("the tokenizer failed on this"))?
         .map_err(|error| PyValueError::new_err(error.0))
 }
 
-fn bytes_of<'py>(py: Python<'py>, ids: &[u32]) -> Bound<'py, PyBytes> {
+pub fn bytes_of<'py>(py: Python<'py>, ids: &[u32]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, bytemuck::cast_slice(ids))
 }

@@ -8,6 +8,8 @@ use relay::bytes::Bytes;
 use relay::http::Method;
 use relay::{End, Event, Failure, Usage};
 
+use crate::chat::PlainChat;
+
 use super::header::{Headers, header_map, latin1};
 
 /// A request that waits for `Relay.forward` or `Relay.respond`.
@@ -86,6 +88,16 @@ impl Arrival {
         self.body
             .get_or_init(py, || PyBytes::new(py, &self.inner.body).unbind())
             .clone_ref(py)
+    }
+
+    /// The body as a plain chat, if it is one; it is not copied.
+    fn plain_chat(&self) -> Option<PlainChat> {
+        PlainChat::of(&self.inner.body)
+    }
+
+    #[getter]
+    fn body_bytes(&self) -> usize {
+        self.inner.body.len()
     }
 
     #[getter]
