@@ -278,6 +278,58 @@ class SegmentStats:
     @property
     def found_bytes(self) -> int: ...
 
+# --- plain chats ---
+
+__all__ += ["Conversations", "PlainChat", "PlainUnknown"]
+
+@final
+class PlainChat:
+    """A body of the chat endpoint that holds texts and nothing that changes how they are rendered."""
+
+    model: Final[str | None]
+    stream: Final[bool]
+    max_tokens: Final[int | None]
+    signature: Final[str]
+    """One letter for each message: system, user, assistant."""
+    body_bytes: Final[int]
+    @staticmethod
+    def read(body: bytes) -> PlainChat | None:
+        """None for a body that is more than plain, or none at all: it has to be read with more care."""
+
+@final
+class PlainUnknown:
+    """Why the ids of a plain chat were not told."""
+
+    SIGNATURE: ClassVar[PlainUnknown]
+    """What the template writes for its roles has not been learned."""
+    CONTENT: ClassVar[PlainUnknown]
+    """The template does something else with one of its contents."""
+    LONG: ClassVar[PlainUnknown]
+    """More of it is new than was allowed."""
+    def __int__(self) -> int: ...
+
+@final
+class Conversations:
+    """Plain chats with one template and one tokenizer; keeps the ids of those that go on. From any thread."""
+
+    def __new__(cls, encoder: Encoder, cache_bytes: int) -> Self: ...
+    def knows(self, signature: str) -> bool:
+        """Whether it has been learned, and not been dropped since."""
+    def learn(
+        self,
+        signature: str,
+        pieces: Sequence[str | tuple[int, bool, bool]],
+        guards: Sequence[tuple[Sequence[str], bool]],
+    ) -> None:
+        """What the template writes for messages of these roles: texts, and between them contents by their position,
+        with the sides on which they are stripped; for each content the texts that it must not hold, and whether it must
+        not be blank. Raises ValueError where a content is not among the pieces.
+        """
+    def encode(self, chat: PlainChat, most_new_bytes: int) -> bytes | PlainUnknown:
+        """Ids as bytes of uint32, unless about more than so many bytes of `chat` were not seen before. Raises ValueError
+        where the text cannot be encoded.
+        """
+
 # --- publishers' streams ---
 
 __all__ += ["ZmtpSubscriber"]
@@ -321,6 +373,8 @@ class Arrival:
     headers: Final[list[tuple[str, str]]]
     """Names in lower case, values as latin-1, in the order received."""
     body: Final[bytes]
+    body_bytes: Final[int]
+    """Of the body, which is copied when it is asked for."""
     client: Final[str]
     """Address and port of the peer."""
     received_at: Final[float]
@@ -339,6 +393,8 @@ class Arrival:
     ) -> Self: ...
     def header(self, name: str) -> str | None:
         """The first value of a header, whatever the case of its name."""
+    def plain_chat(self) -> PlainChat | None:
+        """The body as a plain chat, if it is one; it is not copied."""
 
 @final
 class FirstByte:

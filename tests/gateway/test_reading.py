@@ -8,14 +8,10 @@ import pytest
 
 from warmroute._native import Arrival
 from warmroute.gateway.estimate import MEDIA_TOKENS
-from warmroute.gateway.proxy import SESSION_HEADERS, Proxy
-from warmroute.gateway.relay import RelayServer
+from warmroute.gateway.reading import SESSION_HEADERS, Reader
 from warmroute.openai_api import Endpoint, Match, Prompt
-from warmroute.policy import POLICIES
-from warmroute.prefix_index import PrefixIndex
-from warmroute.router import Router, RouteRequest
+from warmroute.router import RouteRequest
 from warmroute.tokenizer import NoTokens, Original, TokenIds
-from warmroute.worker import WorkerTable
 
 IDS = array("I", range(100))
 HELLO = {"role": "user", "content": "hello " * 100}
@@ -46,9 +42,8 @@ def arrival(body: bytes, *headers: tuple[str, str]) -> Arrival:
     return Arrival(1, "POST", "/v1/chat/completions", "", headers, body, "127.0.0.1:1", 0.0)
 
 
-def reader(source: Source) -> Proxy:
-    router = Router(WorkerTable(), PrefixIndex(), POLICIES["warmroute"]())
-    return Proxy(router, RelayServer(), source, random.Random(0), 1, lambda *_: None, lambda _: None)
+def reader(source: Source) -> Reader:
+    return Reader(source, None, random.Random(0))
 
 
 @pytest.mark.parametrize(
@@ -85,12 +80,12 @@ async def test_what_is_booked() -> None:
 
 async def test_the_guess_learns_from_what_was_told() -> None:
     source = Source(TokenIds(IDS, 300))
-    proxy = reader(source)
+    reads = reader(source)
     body = chat(HELLO)
     for _ in range(300):
-        await proxy.read(arrival(body), Endpoint.CHAT)
+        await reads.read(arrival(body), Endpoint.CHAT)
     source.answer = NoTokens.DEADLINE
-    assert (await proxy.read(arrival(body), Endpoint.CHAT)).prompt_tokens == pytest.approx(300, rel=0.02)
+    assert (await reads.read(arrival(body), Endpoint.CHAT)).prompt_tokens == pytest.approx(300, rel=0.02)
 
 
 async def test_without_a_prompt_nothing_is_booked_and_nobody_asked() -> None:

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from relay.served import answer_json, serving, working
 from warmroute.gateway.proxy import Proxy
+from warmroute.gateway.reading import Reader
 from warmroute.gateway.relay import Arrival, RelayServer
 from warmroute.openai_api import Prompt
 from warmroute.policy import POLICIES
@@ -54,7 +55,8 @@ async def test_which_rank_an_engine_is_told(ranks: list[int | None], said: list[
             router.table.book(worker, "other", 1_000, None, lane)
 
         async def decide(relay: RelayServer, arrival: Arrival) -> None:
-            proxy = Proxy(router, relay, Blind(), random.Random(0), 1, lambda *_: None, lambda _: None)
+            reader = Reader(Blind(), None, random.Random(0))
+            proxy = Proxy(router, relay, reader, random.Random(0), 1, lambda *_: None, lambda _: None)
             await proxy.handle(arrival)
 
         body = b'{"model": "m",  "prompt": "1.0 stays 1.0", "n": 1.0}'

@@ -147,7 +147,7 @@ class Admin:
             problem = "the body has no messages, prompt or input; name another endpoint with ?path=/v1/..."
         if problem is not None:
             return error_answer(arrival.path, 400, "nothing_to_explain", problem)
-        request = await self.proxy.read(arrival, endpoint)
+        request = await self.proxy.reader.read(arrival, endpoint)
         # Of its own, so that asking does not change what the next request gets.
         rng = random.Random(self.config.seed)
         verdict = self.router.explain(request, time.monotonic(), rng)

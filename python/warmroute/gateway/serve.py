@@ -24,6 +24,7 @@ from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.index_pages import IndexPages
 from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
+from warmroute.gateway.reading import Reader
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
 from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.gateway.token_sources import token_sources
@@ -105,9 +106,9 @@ async def running_gateway(
         router.observe(audit)
         metrics.registry.register(audit)
         relay = RelayServer(relay_options)
-        proxy = Proxy(
-            router, relay, tokens.source, random.Random(config.seed), config.max_attempts, fleet.suspect, fleet.look_at
-        )
+        rng = random.Random(config.seed)
+        reader = Reader(tokens.source, tokens.plain, rng)
+        proxy = Proxy(router, relay, reader, rng, config.max_attempts, fleet.suspect, fleet.look_at)
         metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts))
         metrics.registry.register(SegmentCollector(tokens.check.tokenizers.each))
         pages = IndexPages(router, fleet, keeper)

@@ -22,6 +22,7 @@ from warmroute.tokenizer import (
     LocalTokenizer,
     NoTokens,
     PerModelSource,
+    PlainChatSource,
     TokenIds,
     Tokenizers,
     TokenSource,
@@ -35,6 +36,7 @@ class Tokens:
     """Where tokens come from, and what is known of each model's tokenizer."""
 
     source: TokenSource
+    plain: PlainChatSource
     check: TokenizerCheck
 
 
@@ -60,7 +62,9 @@ async def token_sources(config: ServeConfig, table: WorkerTable) -> AsyncIterato
         )
         checking = asyncio.create_task(check.run(), name="check tokenizers")
         stack.push_async_callback(_ended, checking)
-        yield Tokens(PerModelSource(served.served, tokenizers, pool, engines, config.tokenize_timeout_s), check)
+        source = PerModelSource(served.served, tokenizers, pool, engines, config.tokenize_timeout_s)
+        plain = PlainChatSource(served.served, tokenizers, pool, config.tokenize_timeout_s)
+        yield Tokens(source, plain, check)
 
 
 def _named_tokenizers(config: ServeConfig) -> tuple[Tokenizers, bool]:

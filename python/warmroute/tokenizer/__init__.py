@@ -7,6 +7,7 @@ from warmroute.tokenizer.engine_source import Engine, EngineTokenSource
 from warmroute.tokenizer.local import LocalTokenizer
 from warmroute.tokenizer.local_source import LocalTokenSource
 from warmroute.tokenizer.per_model import PerModelSource, Served, Tokenizers
+from warmroute.tokenizer.plain_source import PlainChatSource
 from warmroute.tokenizer.source import Original, TokenSource
 from warmroute.tokenizer.text_size import media_parts
 from warmroute.tokenizer.token_ids import NoTokens, TokenIds
@@ -21,6 +22,7 @@ __all__ = [
     "NoTokens",
     "Original",
     "PerModelSource",
+    "PlainChatSource",
     "Served",
     "TokenIds",
     "TokenSource",

@@ -21,9 +21,9 @@ Clock = Callable[[], datetime]
 class ChatTemplate:
     """One compiled chat template. Rendering is safe from any thread."""
 
-    def __init__(self, source: str, clock: Clock) -> None:
+    def __init__(self, source: str, clock: Clock, environment: type[BudgetedEnvironment] = BudgetedEnvironment) -> None:
         """`clock` is what `strftime_now` reads. Raises TemplateError if `source` is not a template."""
-        self._environment = BudgetedEnvironment(clock)
+        self._environment = environment(clock)
         try:
             syntax = self._environment.read(source)
             self.takes_parts = iterates_over_content(syntax)

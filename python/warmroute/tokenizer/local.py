@@ -17,10 +17,15 @@ from warmroute.tokenizer.chat_template import ChatTemplate, Clock
 from warmroute.tokenizer.declared_tokens import declared_tokens, named_tokens
 from warmroute.tokenizer.dialect import Dialect, Rendered, render, template_name
 from warmroute.tokenizer.engine_traits import is_encoded_by_code
+from warmroute.tokenizer.plain_chats import PlainChats
 from warmroute.tokenizer.token_ids import TokenIds
+from warmroute.tokenizer.tracing import TracingTemplate
 
 DEFAULT_CACHE_BYTES = 128 * 2**20
 """Some ten million tokens of text: a hundred conversations of 100,000 each."""
+
+_SHARE_OF_CONVERSATIONS = 4
+"""The part of that which whole conversations get besides, as ids alone."""
 
 # A fleet's clients bring a few templates of their own, each many times; compiling one takes milliseconds.
 _CLIENT_TEMPLATES = 32
@@ -52,8 +57,9 @@ class LocalTokenizer:
         clock: Clock = datetime.now,
         *,
         trust_request_chat_template: bool = False,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
-        """`clock` is what templates read that write the date.
+        """`clock` is what templates read that write the date; `cache_bytes` of plain conversations are kept.
 
         trust_request_chat_template: render by a template that a client brings; engines refuse it unless told so.
         Raises TemplateError for an unreadable template.
@@ -65,6 +71,7 @@ class LocalTokenizer:
         self._template_names = {text: name for name, text in assets.templates.items()}
         self._trusts_clients = trust_request_chat_template
         self._client_template = lru_cache(_CLIENT_TEMPLATES)(lambda text: ChatTemplate(text, clock))
+        self._plain = {} if cache_bytes == 0 else self._plain_chats(clock, cache_bytes)
 
     @classmethod
     def load(
@@ -83,7 +90,13 @@ class LocalTokenizer:
         try:
             definition = assets.file.read_bytes()
             encoder = Encoder(definition, declared_tokens(assets), named_tokens(assets), cache_bytes)
-            return cls(encoder, assets, clock, trust_request_chat_template=trust_request_chat_template)
+            return cls(
+                encoder,
+                assets,
+                clock,
+                trust_request_chat_template=trust_request_chat_template,
+                cache_bytes=cache_bytes // _SHARE_OF_CONVERSATIONS,
+            )
         except TemplateError as exc:
             raise ModelAssetError(f"{assets.folder}: {exc}") from exc
         except (OSError, ValueError) as exc:
@@ -151,6 +164,23 @@ class LocalTokenizer:
         """The text that the engine makes of a conversation, as far as it can be told. Raises TemplateError."""
         rendered = self._rendered(chat, dialect)
         return rendered.text + rendered.tail
+
+    def plain_chats(self, dialect: Dialect) -> PlainChats | None:
+        """What tells chats of texts alone from their bytes; None where all have to be rendered."""
+        return self._plain.get(dialect)
+
+    def _plain_chats(self, clock: Clock, cache_bytes: int) -> dict[Dialect, PlainChats]:
+        found: dict[Dialect, PlainChats] = {}
+        for dialect in Dialect:
+            template = self._templates.get(template_name(ChatContent([]), self._templates.keys(), dialect))
+            if template is None or dialect in self._by_code:
+                continue
+            try:
+                tracing = TracingTemplate(template.source, clock)
+            except TemplateError:  # It holds the marks themselves; then its chats are rendered.
+                continue
+            found[dialect] = PlainChats(self._encoder, tracing, self._special_tokens, dialect, cache_bytes)
+        return found
 
     def _rendered(self, chat: ChatContent, dialect: Dialect) -> Rendered:
         if dialect in self._by_code:
