@@ -30,6 +30,8 @@ LARGEST_COUNT = 2**31 - 1
 # A figure scraped from a worker says nothing about now once it is this old; probes come each second by default.
 REPORT_MAX_AGE_S = 5.0
 
+DRAINING_REASON = "being drained"
+
 # How long a worker that answers with errors is left alone: at first, doubled with each further one after that, at most.
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 30.0
@@ -40,6 +42,7 @@ class WorkerStatus(StrEnum):
 
     STARTING = "starting"
     READY = "ready"
+    DRAINING = "draining"  # well, and to be left alone: what it has is finished, nothing more comes
     DOWN = "down"
 
 
@@ -162,6 +165,7 @@ class Worker:
     prefilling: int = 0
     queued_tokens: int = 0
     removed: bool = False
+    draining: bool = False
     failures_in_a_row: int = 0
     avoid_until: float = 0.0
     id: WorkerId = field(init=False)
@@ -262,10 +266,21 @@ class WorkerTable:
         worker.facts = facts
 
     def set_status(self, worker: Worker, status: WorkerStatus, reason: str = "") -> bool:
-        """Record whether the worker may get requests, and why not; True when that changed. Load stays untouched."""
+        """Record whether the worker may get requests, and why not; True when that changed. Load stays untouched.
+
+        One that drains is DRAINING where it would be READY.
+        """
+        if worker.draining and status is WorkerStatus.READY:
+            status, reason = WorkerStatus.DRAINING, DRAINING_REASON
         changed = worker.status is not status
         worker.status, worker.status_reason = status, reason
         return changed
+
+    def set_draining(self, worker: Worker, draining: bool) -> None:
+        """Send a worker nothing more, or again. A worker that is down, or not seen yet, stays so."""
+        worker.draining = draining
+        if worker.status in (WorkerStatus.READY, WorkerStatus.DRAINING):
+            self.set_status(worker, WorkerStatus.READY)
 
     def take_report(self, worker: Worker, report: LoadReport, own_requests: int) -> None:
         """Take over a scraped report. `own_requests`: the most of ours that were in flight while it was made."""

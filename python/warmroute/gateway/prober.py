@@ -91,12 +91,12 @@ class Prober:
             raise WorkerUnreachable("/health does not exist there; give the engine's base URL, without /v1")
         self._misses = 0
         metrics = await self._take_load()
-        coming_up = self.worker.status is not WorkerStatus.READY
+        coming_up = self.worker.status not in (WorkerStatus.READY, WorkerStatus.DRAINING)
         if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
             self.discovered(self.worker, await discover(self.session, self.worker.spec.url, metrics))
         self._looks += 1
         if self.table.set_status(self.worker, WorkerStatus.READY):
-            _log.info("worker %s is ready", self.worker.id)
+            _log.info("worker %s is %s", self.worker.id, self.worker.status)
             self.came_up(self.worker)
 
     async def _take_load(self) -> WorkerMetrics:
