@@ -326,8 +326,9 @@ class Conversations:
         not be blank. Raises ValueError where a content is not among the pieces.
         """
     def encode(self, chat: PlainChat, most_new_bytes: int) -> bytes | PlainUnknown:
-        """Ids as bytes of uint32, unless about more than so many bytes of `chat` were not seen before. Raises ValueError
-        where the text cannot be encoded.
+        """Ids as bytes of uint32, unless about more than so many bytes of `chat` were not seen before.
+
+        Raises ValueError where the text cannot be encoded.
         """
 
 # --- publishers' streams ---

@@ -7,7 +7,8 @@ import pytest
 
 from router.fleet import Fleet, blocks
 from warmroute.diagnostics.explain import View, explain
-from warmroute.diagnostics.metrics import RouterMetrics, StateCollector, prediction_result
+from warmroute.diagnostics.metrics import RouterMetrics, prediction_result
+from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.router import Outcome, Router
 
 

@@ -3,7 +3,8 @@
 import random
 from collections import Counter
 
-from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
+from warmroute.diagnostics.metrics import RouterMetrics
+from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.openai_api import Match
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex

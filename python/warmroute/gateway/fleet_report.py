@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from warmroute.diagnostics.explain import View
-from warmroute.diagnostics.metrics import EventCounts
+from warmroute.diagnostics.state_metrics import EventCounts
 from warmroute.gateway.event_streams import EventStream
 from warmroute.gateway.fleet import Member
 from warmroute.router import Router

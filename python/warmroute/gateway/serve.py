@@ -16,8 +16,9 @@ from typing import Any
 import aiohttp
 
 from warmroute.diagnostics.audit import Audit
-from warmroute.diagnostics.metrics import RouterMetrics, StateCollector
+from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.diagnostics.segment_metrics import SegmentCollector
+from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
