@@ -9,6 +9,7 @@ POST   /warmroute/workers     {"url": "http://host:port", ...}: add one
 DELETE /warmroute/workers     ?url=http://host:port or {"url": ...}: remove one
 POST   /warmroute/explain     a request's body: the decision that it would get, without sending it
 GET    /warmroute/state       the router: policy, index, rates, counts
+GET    /warmroute/openapi.json what these pages take and give
 *      /warmroute/index...    see `warmroute.gateway.index_pages`
 """
 
@@ -25,11 +26,14 @@ from warmroute._native import __version__
 from warmroute.diagnostics.explain import explain
 from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.errors import ConfigError, RefusalReason
+from warmroute.gateway import page_descriptions as described
 from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import member_report, partial_views
-from warmroute.gateway.index_pages import IndexPages, OwnPage
+from warmroute.gateway.index_pages import IndexPages
+from warmroute.gateway.openapi import openapi
 from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
+from warmroute.gateway.own_page import OwnPage, Pages
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.tokenizer_check import Standing
@@ -54,20 +58,21 @@ class Admin:
     started_at: float
     index_pages: IndexPages
     standings: Mapping[str, Standing]
-    _pages: Mapping[tuple[str, str], OwnPage] = field(init=False)
+    _pages: Pages = field(init=False)
     _caught_up: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._pages = {
-            ("GET", "/health"): self._health,
-            ("GET", "/ready"): self._ready,
-            ("GET", "/metrics"): self._metrics,
-            ("GET", "/v1/models"): self._models,
-            ("GET", "/warmroute/workers"): self._workers,
-            ("POST", "/warmroute/workers"): self._add_worker,
-            ("DELETE", "/warmroute/workers"): self._remove_worker,
-            ("POST", "/warmroute/explain"): self._explain,
-            ("GET", "/warmroute/state"): self._state,
+            ("GET", "/health"): OwnPage(self._health, described.HEALTH),
+            ("GET", "/ready"): OwnPage(self._ready, described.READY),
+            ("GET", "/metrics"): OwnPage(self._metrics, described.METRICS),
+            ("GET", "/v1/models"): OwnPage(self._models, described.MODELS),
+            ("GET", "/warmroute/workers"): OwnPage(self._workers, described.WORKERS),
+            ("POST", "/warmroute/workers"): OwnPage(self._add_worker, described.ADD_WORKER),
+            ("DELETE", "/warmroute/workers"): OwnPage(self._remove_worker, described.REMOVE_WORKER),
+            ("POST", "/warmroute/explain"): OwnPage(self._explain, described.EXPLAIN),
+            ("GET", "/warmroute/state"): OwnPage(self._state, described.STATE),
+            ("GET", "/warmroute/openapi.json"): OwnPage(self._openapi, described.OPENAPI),
             **self.index_pages.pages(),
         }
 
@@ -173,6 +178,9 @@ class Admin:
                 "index": self.router.index.stats(),
             }
         )
+
+    async def _openapi(self, arrival: Arrival) -> Answer:
+        return json_answer(openapi(self._pages))
 
 
 def is_for_workers(path: str) -> bool:

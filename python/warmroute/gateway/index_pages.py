@@ -8,12 +8,13 @@ POST /warmroute/index/check   has the index examine itself
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
 from warmroute._native import __version__
+from warmroute.gateway import page_descriptions as described
 from warmroute.gateway.answers import Answer, error_answer, json_answer
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.index_report import (
@@ -24,13 +25,13 @@ from warmroute.gateway.index_report import (
     blocks_in,
     check_of_live,
 )
+from warmroute.gateway.own_page import OwnPage, Pages
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.state_file import LaneState, SavedState, UnusableState, decode, encode
 from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.router import Router
 from warmroute.worker import WorkerId
 
-OwnPage = Callable[[Arrival], Awaitable[Answer]]
 # Between two examinations of the index; enough for a change that was under way to be over.
 _PAUSE_S = 0.2
 _FILE_TYPE = (
@@ -47,13 +48,13 @@ class IndexPages:
     fleet: Fleet
     keeper: StateKeeper
 
-    def pages(self) -> Mapping[tuple[str, str], OwnPage]:
+    def pages(self) -> Pages:
         """Each page by method and path."""
         return {
-            ("GET", "/warmroute/index"): self._stats,
-            ("GET", "/warmroute/index/dump"): self._dump,
-            ("POST", "/warmroute/index/load"): self._load,
-            ("POST", "/warmroute/index/check"): self._check,
+            ("GET", "/warmroute/index"): OwnPage(self._stats, described.INDEX),
+            ("GET", "/warmroute/index/dump"): OwnPage(self._dump, described.INDEX_DUMP),
+            ("POST", "/warmroute/index/load"): OwnPage(self._load, described.INDEX_LOAD),
+            ("POST", "/warmroute/index/check"): OwnPage(self._check, described.INDEX_CHECK),
         }
 
     async def _stats(self, arrival: Arrival) -> Answer:
