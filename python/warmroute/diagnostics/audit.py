@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -42,17 +42,13 @@ class Resync(Protocol):
         """`reason` is for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """One answer. `error` is predicted less reported tokens; `other_length`: the engine counted another prompt."""
+class _Sample(NamedTuple):
+    """One answer. `error` is predicted less reported tokens, `is_wrong` if by more than a block; `other_length`: the
+    engine counted another prompt."""
 
     error: int
-    block_size: int
+    is_wrong: bool
     other_length: bool
-
-    @property
-    def is_wrong(self) -> bool:
-        return abs(self.error) > self.block_size
 
 
 @dataclass(slots=True)
@@ -78,12 +74,16 @@ class _Window:
             self._count(self.samples.popleft(), -1)
 
     def _count(self, sample: _Sample, by: int) -> None:
-        self.exact += by * (sample.error == 0)
-        self.wrong += by * sample.is_wrong
-        self.over += by * (sample.is_wrong and sample.error > 0)
-        self.under += by * (sample.is_wrong and sample.error < 0)
-        self.other_length += by * sample.other_length
+        if sample.other_length:
+            self.other_length += by
+        if sample.error == 0:
+            self.exact += by
+            return
         self.error += by * sample.error
+        if sample.is_wrong:
+            self.wrong += by
+            self.over += by * (sample.error > 0)
+            self.under += by * (sample.error < 0)
 
 
 @dataclass(slots=True)
@@ -147,12 +147,12 @@ class Audit(Collector):
             self._note_mute(decision, outcome)
             return
         self._mute[decision.worker] = -1
-        audit = self._lanes.setdefault(decision.lane.key, _LaneAudit(decision.worker, decision.lane))
-        sample = _Sample(
-            decision.cached_tokens - outcome.cached_tokens,
-            decision.foundation.block_size,
-            outcome.prompt_tokens not in (None, decision.request.prompt_tokens),
-        )
+        audit = self._lanes.get(decision.lane.key)
+        if audit is None:
+            audit = self._lanes[decision.lane.key] = _LaneAudit(decision.worker, decision.lane)
+        error = decision.cached_tokens - outcome.cached_tokens
+        other_length = outcome.prompt_tokens not in (None, decision.request.prompt_tokens)
+        sample = _Sample(error, abs(error) > decision.foundation.block_size, other_length)
         audit.answers.add(sample)
         if _tells_of_drift(decision) and decision.decided_at >= audit.resynced_at:
             audit.hit_once = audit.hit_once or (sample.error == 0 and outcome.cached_tokens > 0)

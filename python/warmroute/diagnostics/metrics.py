@@ -24,11 +24,14 @@ _TTFT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 6
 
 @dataclass(slots=True)
 class _WorkerCounts:
-    """What was counted of one worker. `first_bytes` has a number for each bucket, the last one above all of them."""
+    """What was counted of one worker; `reported` is None until it has reported something.
+
+    `first_bytes` has a number for each bucket, the last one above all of them.
+    """
 
     prompt_tokens: int = 0
     predicted: int = 0
-    reported: int = 0
+    reported: int | None = None
     first_byte_s: float = 0.0
     first_bytes: list[int] = field(default_factory=lambda: [0] * (len(_TTFT_BUCKETS) + 1))
     ends: Counter[str] = field(default_factory=Counter)
@@ -75,7 +78,8 @@ class RouterMetrics(Collector):
         if decision.request.match is not Match.EXACT or not outcome.completed:
             return
         counts.predictions[prediction_result(decision.cached_tokens, outcome.cached_tokens)] += 1
-        counts.reported += outcome.cached_tokens or 0
+        if outcome.cached_tokens is not None:
+            counts.reported = (counts.reported or 0) + outcome.cached_tokens
 
     def forget(self, worker_id: str) -> None:
         """Drop the series of a worker that is gone, so that they do not grow with each address ever used."""
@@ -110,7 +114,9 @@ class RouterMetrics(Collector):
     def _sum(self, name: str, about: str, figure: str) -> Metric:
         family = CounterMetricFamily(name, about, labels=["worker"])
         for worker, counts in self._workers.items():
-            family.add_metric([worker], getattr(counts, figure))
+            count = getattr(counts, figure)
+            if count is not None:
+                family.add_metric([worker], count)
         return family
 
     def _by(self, name: str, about: str, label: str, figure: str) -> Metric:

@@ -4,7 +4,6 @@ On one event loop the view of the workers, the choice and the booking are one st
 same picture. Nothing here depends on real time: it can be driven by any clock.
 """
 
-import dataclasses
 import logging
 import random
 from collections.abc import Collection, Sequence
@@ -148,10 +147,10 @@ class Router:
         verdict = self.explain(request, now, rng, tried=tried)
         if isinstance(verdict, Refusal):
             return self._refused(request, verdict)
-        decision = self._dispatch(verdict, now)
+        self._dispatch(verdict, now)
         for observer in self._observers:
-            observer.decided(decision)
-        return decision
+            observer.decided(verdict)
+        return verdict
 
     def give_up(self, request: RouteRequest, detail: str) -> Refusal:
         """The refusal of a request that enough workers have failed; counted as those of `route` are."""
@@ -267,16 +266,16 @@ class Router:
             fallback = LeastLoadedPolicy()
             return fallback, fallback.costs(asked, candidates, rng)
 
-    def _dispatch(self, decision: Decision, now: float) -> Decision:
+    def _dispatch(self, decision: Decision, now: float) -> None:
+        """Book the decision's load and enter what its worker will hold."""
         self._dispatched += 1
         request, worker = decision.request, decision.worker
         uncached = max(0, request.prompt_tokens - decision.cached_tokens)
         rate = self.calibration.rates(worker.key).prefill_tokens_per_s
         prefill_ends_at = now + decision.tokens_ahead / rate
         ends_at = None if request.stream else prefill_ends_at
-        booking = self.table.book(worker, request.request_id, uncached, ends_at, decision.lane)
+        decision.booking = self.table.book(worker, request.request_id, uncached, ends_at, decision.lane)
         self._predict(decision, prefill_ends_at)
-        return dataclasses.replace(decision, booking=booking)
 
     def _predict(self, decision: Decision, prefill_ends_at: float) -> None:
         """Enter what the worker will hold once it has prefilled this, so that a twin is not sent elsewhere."""
