@@ -7,6 +7,7 @@ The table is the only owner of load. What is booked at dispatch is released exac
 request; `check_integrity` compares the counters with the open bookings.
 """
 
+import hashlib
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class WorkerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a person says of a worker; None means: ask the worker.
+    """What a person says of a worker; None means: ask the worker. `name` is what people and clients call it.
 
     `kv_ranks`: its data-parallel ranks; rank r publishes on the ports of `kv_events` and `kv_replay` plus r.
     """
@@ -61,10 +62,16 @@ class WorkerSpec:
     kv_replay: str | None = None
     kv_topic: str = ""
     kv_ranks: int | None = None
+    name: str | None = None
 
     @property
     def id(self) -> WorkerId:
         return WorkerId(self.url.rstrip("/"))
+
+
+def default_name(worker_id: WorkerId) -> str:
+    """What people and clients call a worker that was given no name: the same after a restart, and no address."""
+    return "w-" + hashlib.sha256(worker_id.encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +176,11 @@ class Worker:
     failures_in_a_row: int = 0
     avoid_until: float = 0.0
     id: WorkerId = field(init=False)
+    name: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.id = self.spec.id
+        self.name = self.spec.name or default_name(self.id)
 
     @property
     def block_size(self) -> int | None:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until told to stop; 1 where requests had to be cut off then."""
     config, relay_options, specs = read_configuration(arguments)
     logging.basicConfig(level=config.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
     if not specs:
@@ -53,8 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             "no worker is given; add some with --worker, --config or POST /warmroute/workers"
         )
     raise_file_limit()
-    uvloop.run(serve(config, relay_options, specs, _announce))
-    return 0
+    return 1 if uvloop.run(serve(config, relay_options, specs, _announce)) else 0
 
 
 def read_configuration(arguments: argparse.Namespace) -> tuple[ServeConfig, RelayOptions, tuple[WorkerSpec, ...]]:

@@ -7,6 +7,7 @@ GET    /v1/models             every model of every worker, once
 GET    /warmroute/workers     the workers: state, facts, load, KV events
 POST   /warmroute/workers     {"url": "http://host:port", ...}: add one
 DELETE /warmroute/workers     ?url=http://host:port or {"url": ...}: remove one
+POST   /warmroute/workers/drain   see `warmroute.gateway.drain_pages`
 POST   /warmroute/explain     a request's body: the decision that it would get, without sending it
 GET    /warmroute/state       the router: policy, index, rates, counts
 GET    /warmroute/openapi.json what these pages take and give
@@ -28,6 +29,7 @@ from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.errors import ConfigError, RefusalReason
 from warmroute.gateway import page_descriptions as described
 from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
+from warmroute.gateway.drain_pages import DrainPages
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import member_report, partial_views
 from warmroute.gateway.index_pages import IndexPages
@@ -36,6 +38,7 @@ from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, w
 from warmroute.gateway.own_page import OwnPage, Pages
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
+from warmroute.gateway.shutdown import Shutdown
 from warmroute.gateway.tokenizer_check import Standing
 from warmroute.openai_api import Endpoint, endpoint_of, guess_endpoint, parse_prompt
 from warmroute.router import Refusal, Router
@@ -58,6 +61,7 @@ class Admin:
     started_at: float
     index_pages: IndexPages
     standings: Mapping[str, Standing]
+    shutdown: Shutdown
     _pages: Pages = field(init=False)
     _caught_up: bool = field(default=False, init=False)
 
@@ -73,6 +77,7 @@ class Admin:
             ("POST", "/warmroute/explain"): OwnPage(self._explain, described.EXPLAIN),
             ("GET", "/warmroute/state"): OwnPage(self._state, described.STATE),
             ("GET", "/warmroute/openapi.json"): OwnPage(self._openapi, described.OPENAPI),
+            **DrainPages(self.router, self.shutdown).pages(),
             **self.index_pages.pages(),
         }
 
@@ -95,9 +100,10 @@ class Admin:
 
     async def _ready(self, arrival: Arrival) -> Answer:
         ready = [worker.id for worker in self.router.table if worker.status is WorkerStatus.READY]
-        if ready and self._has_caught_up():
+        leaving = self.shutdown.begun.is_set()
+        if ready and self._has_caught_up() and not leaving:
             return json_answer({"ready": True, "workers": ready})
-        reason = "catching-up" if ready else RefusalReason.NO_WORKER_READY
+        reason = "draining" if leaving else "catching-up" if ready else RefusalReason.NO_WORKER_READY
         waiting = {worker.id: worker.status_reason for worker in self.router.table}
         return json_answer({"ready": False, "reason": reason, "workers": waiting}, 503)
 

@@ -59,6 +59,9 @@ class ServeConfig:
     )
     max_attempts: int = option(3, "workers to try, before the first byte, when one fails")
     grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown")
+    drain_delay_s: float = option(
+        0.0, "seconds between SIGTERM, when /ready begins to say 503, and the end of accepting; for load balancers"
+    )
     state_file: str | None = option(
         None,
         "file in which a restarted router finds what the caches hold; '' keeps none "
@@ -72,7 +75,7 @@ class ServeConfig:
     def __post_init__(self) -> None:
         check_range(self, 0, 65535, "port")
         check_range(self, SHORTEST_S, LONGEST_S, "probe_interval_s", "probe_timeout_s", "tokenize_timeout_s")
-        check_range(self, 0, LONGEST_S, "grace_s")
+        check_range(self, 0, LONGEST_S, "grace_s", "drain_delay_s")
         check_range(self, SHORTEST_S, LONGEST_S, "state_interval_s")
         check_range(self, 0, 1_048_576, "tokenizer_cache_mb")
         check_range(self, 1, 1024, "tokenizer_threads", "event_threads", "max_attempts")

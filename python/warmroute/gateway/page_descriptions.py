@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from warmroute.config import LONGEST_S
 from warmroute.gateway import page_types as types
 from warmroute.gateway.index_report import CheckReport, IndexReport, LoadReport
 from warmroute.gateway.own_page import Content, Description, Parameter
 
 _URL: Mapping[str, Any] = {"type": "string", "examples": ["http://10.0.0.7:8000"]}
-_NAMED = (Parameter("url", "the worker's URL", _URL),)
+_SECONDS: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": LONGEST_S}
+_NAMED = (Parameter("url", "the worker's URL", _URL), Parameter("name", "or its name"))
 _STATE_FILE = "application/octet-stream"
 
 BAD_WORKER = Content("the worker cannot be used, or none is named; the message says why", types.ErrorPage)
@@ -36,6 +38,24 @@ REMOVE_WORKER = Description(
     {200: Content("it is gone", types.RemovedWorker), 400: BAD_WORKER, 404: NO_SUCH_WORKER},
     parameters=_NAMED,
     body=Content("the worker, where the query names none", types.NamedWorker),
+)
+DRAIN = Description(
+    "Send a worker nothing more, and wait until what it has is done",
+    {
+        200: Content("nothing of this router is left there", types.DrainReport),
+        202: Content("requests are left; ask again", types.DrainReport),
+        400: Content("no worker is named, or the time is none", types.ErrorPage),
+        404: NO_SUCH_WORKER,
+    },
+    parameters=(
+        *_NAMED,
+        Parameter("timeout_s", "how long to wait, in seconds; 30 if not given", _SECONDS),
+    ),
+)
+TAKE_BACK = Description(
+    "Send a worker that is being drained requests again",
+    {200: Content("it gets requests", types.DrainReport), 400: BAD_WORKER, 404: NO_SUCH_WORKER},
+    parameters=_NAMED,
 )
 EXPLAIN = Description(
     "The decision that a request would get now, without sending it",

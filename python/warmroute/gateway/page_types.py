@@ -121,6 +121,7 @@ class NewWorker(TypedDict):
     kv_replay: NotRequired[str]
     kv_topic: NotRequired[str]
     kv_ranks: NotRequired[int]
+    name: NotRequired[str]
 
 
 class NamedWorker(TypedDict):
@@ -141,6 +142,17 @@ class RemovedWorker(TypedDict):
 
     worker: str
     removed: Literal[True]
+
+
+class DrainReport(TypedDict):
+    """How far the draining of a worker is. `requests`: those of this router; of others as the worker last told."""
+
+    worker: str
+    status: WorkerStatus
+    draining: bool
+    requests: int
+    requests_of_others: int
+    done: bool
 
 
 class OverlapReport(TypedDict):

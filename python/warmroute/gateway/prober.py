@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 _MISSES_ALLOWED = 3
 # Models and adapters may be loaded later, so they are asked for again, but not at each look.
 _LOOKS_PER_DISCOVERY = 10
+_WELL = (WorkerStatus.READY, WorkerStatus.DRAINING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Prober:
             raise WorkerUnreachable("/health does not exist there; give the engine's base URL, without /v1")
         self._misses = 0
         metrics = await self._take_load()
-        coming_up = self.worker.status not in (WorkerStatus.READY, WorkerStatus.DRAINING)
+        coming_up = self.worker.status not in _WELL
         if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
             self.discovered(self.worker, await discover(self.session, self.worker.spec.url, metrics))
         self._looks += 1
@@ -111,7 +112,7 @@ class Prober:
     def _missed(self, error: WorkerUnreachable) -> None:
         self._misses += 1
         refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
-        if self.worker.status is WorkerStatus.READY and not refused and self._misses < _MISSES_ALLOWED:
+        if self.worker.status in _WELL and not refused and self._misses < _MISSES_ALLOWED:
             return
         first = self.worker.status is WorkerStatus.STARTING and self._misses == 1
         if self.table.set_status(self.worker, WorkerStatus.DOWN, str(error)) or first:

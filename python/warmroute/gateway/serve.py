@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import random
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,6 +26,7 @@ from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.reading import Reader
 from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
+from warmroute.gateway.shutdown import Shutdown, finish
 from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.gateway.token_sources import token_sources
 from warmroute.kv_event import Listeners, threads_for
@@ -59,25 +59,26 @@ class Gateway:
 
 async def serve(
     config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...], ready: Callable[[str], None]
-) -> None:
-    """Run until SIGTERM or SIGINT, then let the requests in flight finish. `ready` is called with the router's URL."""
+) -> int:
+    """Run until SIGTERM or SIGINT, then let the requests in flight finish; the number of those that were cut off.
+
+    `ready` is called with the router's URL.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with running_gateway(config, relay_options, specs) as gateway:
+    shutdown = Shutdown()
+    shutdown.listen_to_signals()
+    async with running_gateway(config, relay_options, specs, shutdown) as gateway:
         ready(gateway.url)
-        await stop.wait()
-        in_flight = gateway.relay.in_flight()
-        _log.info("shutting down; %d requests in flight get %g s to finish", in_flight, config.grace_s)
+        await shutdown.begun.wait()
+        await shutdown.rest(config.drain_delay_s)
     cut_off = gateway.relay.counts.cut_off
     _log.log(logging.WARNING if cut_off else logging.INFO, "done; %d requests were cut off", cut_off)
+    return cut_off
 
 
 @asynccontextmanager
 async def running_gateway(
-    config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...]
+    config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...], shutdown: Shutdown
 ) -> AsyncIterator[Gateway]:
     """A router that listens from entry to exit. Raises AddressInUse, ConfigError, ModelAssetError before it listens."""
     metrics = RouterMetrics()
@@ -113,8 +114,8 @@ async def running_gateway(
         metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts))
         metrics.registry.register(SegmentCollector(tokens.check.tokenizers.each))
         pages = IndexPages(router, fleet, keeper)
-        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings)
-        stack.push_async_callback(relay.close, config.grace_s)
+        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings, shutdown)
+        stack.push_async_callback(finish, relay, shutdown, config.grace_s)
         for spec in specs:
             fleet.add(spec)
         host, port = await relay.start(config.host, config.port, _handler(admin, proxy, relay))
