@@ -25,7 +25,6 @@ from warmroute.gateway.state_file import LaneState, SavedState, UnusableState, d
 
 _Report = TypeVar("_Report")
 
-_DEFAULT_URL = "http://127.0.0.1:8080"
 _PAGE = "/warmroute/index"
 
 _EPILOG = """\
@@ -66,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             where.add_argument("--file", type=Path, metavar="FILE", help="a state file, instead of a running router")
         else:
             action.add_argument("path", type=Path, metavar="FILE", help=_FILE_HELP[name])
-        where.add_argument("--url", default=_DEFAULT_URL, help=f"the running router (default: {_DEFAULT_URL})")
+        where.add_argument(
+            "--url", default=router_page.DEFAULT_URL, help=f"the running router (default: {router_page.DEFAULT_URL})"
+        )
         action.add_argument("--json", action="store_true", help="write one JSON object instead of a table")
 
 

@@ -16,6 +16,7 @@ _COMMANDS = {
     "serve": "route requests to the workers that hold their prefixes",
     "tokens": "show what a prompt becomes, where two prompts part, whether an engine sees the same",
     "index": "look into what a router knows of the engines' caches; keep, load and check it",
+    "drain": "have a worker finish what it has and get nothing more, before it is stopped",
     "engine": "run an emulated vLLM server, for trying and testing without a GPU",
     "demo": "show what prefix-aware routing gives, on emulated engines",
 }

@@ -6,6 +6,7 @@ import aiohttp
 
 from warmroute.errors import WarmrouteError
 
+DEFAULT_URL = "http://127.0.0.1:8080"
 # A router answers at once; a large index takes a while to be written out.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=120.0)
 
@@ -30,6 +31,11 @@ def get(url: str, path: str) -> bytes:
 def post(url: str, path: str, body: bytes = b"") -> bytes:
     """The body of the answer. Raises RouterUnreachable or PageRefused."""
     return _ask(url, "POST", path, body)
+
+
+def delete(url: str, path: str) -> bytes:
+    """The body of the answer. Raises RouterUnreachable or PageRefused."""
+    return _ask(url, "DELETE", path)
 
 
 def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
