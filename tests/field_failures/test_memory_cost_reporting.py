@@ -104,9 +104,9 @@ def test_a_worker_that_holds_much_gives_its_memory_back_when_it_goes() -> None:
 elif number == 2:
     index.clear(1)
 elif number == 4:
-    # The allocator hands pages back a second after they are freed, at its next occasion.
+    # The allocator hands pages back a second after they are freed, at the next occasion that takes pages.
     import time; time.sleep(1.2)
-    index.store(1, Tier.DEVICE, None, [1], [2], 1)
+    index.store(1, Tier.DEVICE, None, list(range(2_000)), [2] * 2_000, 1)
     index.clear(1)"""
     found = measured(body, limit=0, chains=8)
     full, after = found["sizes"][0], found["sizes"][-1]
