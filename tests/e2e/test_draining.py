@@ -46,7 +46,7 @@ async def warmroute(*words: str) -> tuple[int, str, str]:
     )
     written = await process.communicate()
     assert process.returncode is not None
-    return process.returncode, *(each.decode() for each in written)
+    return process.returncode, written[0].decode(), written[1].decode()
 
 
 async def homes(session: aiohttp.ClientSession, gate: Running, count: int) -> set[str]:
