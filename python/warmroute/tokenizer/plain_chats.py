@@ -29,12 +29,16 @@ class PlainChats:
         cache: int,
     ) -> None:
         """Keeps `cache` bytes of conversations."""
-        self._conversations = Conversations(encoder, cache)
+        self._new_conversations: Callable[[], Conversations] = lambda: Conversations(encoder, cache)
+        self._conversations = self._new_conversations()
+        self._template = template
         self._trace: Callable[[str], Any] = lambda signature: trace(template, special_tokens, dialect, signature)
         self._refused: OrderedDict[str, None] = OrderedDict()
 
     def tell(self, chat: PlainChat, most_new_bytes: int) -> "array[int] | PlainUnknown":
         """The ids of `chat`, if at most about so many bytes of it are new; else why they are not told."""
+        if not self._template.is_of_today():
+            self._conversations = self._new_conversations()
         told = self._conversations.encode(chat, most_new_bytes)
         if not isinstance(told, bytes):
             return told

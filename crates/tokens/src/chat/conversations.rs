@@ -1,6 +1,5 @@
 //! Conversations that go on: the ids of what was seen are kept, up to a token that nothing further on can move.
 
-use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -84,12 +83,12 @@ impl Conversations {
             return Ok(Err(Unknown::Signature));
         };
         let asked = Asked {
-            states: self.states(&skeleton, chat, body),
+            keys: self.keys(&skeleton, chat, body),
             skeleton: &skeleton,
             chat,
             body,
         };
-        let known = self.known(&asked.states);
+        let known = self.known(&asked.keys);
         if asked.new_bytes(known.as_ref()) > most_new {
             return Ok(Err(Unknown::Long));
         }
@@ -104,99 +103,142 @@ impl Conversations {
         Ok(Ok(ids))
     }
 
-    /// For each content a number that stands for all of the text up to it.
-    fn states(&self, skeleton: &Skeleton, chat: &PlainChat, body: &[u8]) -> Vec<u128> {
+    /// For each place of the conversation a number that stands for all of the text up to it.
+    fn keys(&self, skeleton: &Skeleton, chat: &PlainChat, body: &[u8]) -> Keys {
         let mut state = 0_u128;
-        let next = |slot: usize| {
-            let content = xxh3_128_with_seed(chat.written(body, skeleton.message(slot)), self.seed);
-            let mut joined = [0; 48];
-            for (part, number) in joined.chunks_exact_mut(16).zip([state, skeleton.print(slot), content]) {
-                part.copy_from_slice(&number.to_le_bytes());
-            }
+        let mut then = |number: u128| {
+            let mut joined = [0; 32];
+            joined[..16].copy_from_slice(&state.to_le_bytes());
+            joined[16..].copy_from_slice(&number.to_le_bytes());
             state = xxh3_128_with_seed(&joined, self.seed);
             state
         };
-        (0..skeleton.contents()).map(next).collect()
+        let both = |slot: usize| {
+            let content = xxh3_128_with_seed(chat.written(body, skeleton.message(slot)), self.seed);
+            [then(skeleton.print(slot)), then(content)]
+        };
+        (0..skeleton.contents()).map(both).collect()
     }
 
-    fn known(&self, states: &[u128]) -> Option<Known> {
-        states.iter().enumerate().rev().find_map(|(slot, state)| {
-            let beginning = self.beginnings.get(state)?;
-            Some(Known { slot, beginning })
+    fn known(&self, keys: &Keys) -> Option<Known> {
+        let ends = (0..keys.len()).rev().map(Place::After);
+        let places = ends.chain((keys.len() > 1).then_some(OPENING));
+        places.into_iter().find_map(|place| {
+            let beginning = self.beginnings.get(&key(keys, place))?;
+            Some(Known { place, beginning })
         })
     }
 
     fn keep(&self, asked: &Asked<'_>, known: Option<&Known>, text: &Text, marks: &[Option<Mark>], ids: &[u32]) {
-        for ((&slot, &end), mark) in text.slots.iter().zip(&text.shared).zip(marks) {
+        for ((&place, &end), mark) in text.places.iter().zip(&text.shared).zip(marks) {
             let Some(mark) = mark else { continue };
             let beginning = Beginning {
                 ids: ids[..mark.ids].to_vec(),
                 pending: text.whole[mark.at..end].to_owned(),
             };
-            self.beginnings.insert(asked.states[slot], Arc::new(beginning));
+            self.beginnings.insert(key(&asked.keys, place), Arc::new(beginning));
             // Whoever goes on from the shorter one goes on from this one, too: a conversation is kept once.
-            if let Some(known) = known.filter(|known| 0 < known.slot && known.slot < slot) {
-                self.beginnings.remove(&asked.states[known.slot]);
+            if let Some(known) = known.filter(|known| known.place != OPENING && known.place != place) {
+                self.beginnings.remove(&key(&asked.keys, known.place));
             }
         }
     }
 }
 
-/// A beginning that a conversation has, up to the content `slot`.
+/// For each content a number for the text up to it, and one for the text to its end.
+type Keys = Vec<[u128; 2]>;
+
+/// Where in a conversation a beginning ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before a content, what the template writes there included.
+    Before(usize),
+    After(usize),
+}
+
+/// After the first message: where many conversations part.
+const OPENING: Place = Place::Before(1);
+
+fn key(keys: &Keys, place: Place) -> u128 {
+    match place {
+        Place::Before(slot) => keys[slot][0],
+        Place::After(slot) => keys[slot][1],
+    }
+}
+
+/// A beginning that a conversation has.
 struct Known {
-    slot: usize,
+    place: Place,
     beginning: Arc<Beginning>,
 }
 
-/// The text from where a beginning's ids end, and where in it beginnings to be kept end: after the contents `slots`.
+impl Known {
+    /// The first content that is not in it, and whether what comes before that is.
+    fn next(&self) -> (usize, bool) {
+        match self.place {
+            Place::Before(slot) => (slot, true),
+            Place::After(slot) => (slot + 1, false),
+        }
+    }
+}
+
+/// The text from where a beginning's ids end, and where in it beginnings to be kept end.
 struct Text {
     whole: String,
-    slots: Vec<usize>,
+    places: Vec<Place>,
     shared: Vec<usize>,
+}
+
+impl Text {
+    fn keep_here(&mut self, place: Place) {
+        self.places.push(place);
+        self.shared.push(self.whole.len());
+    }
 }
 
 struct Asked<'a> {
     skeleton: &'a Skeleton,
     chat: &'a PlainChat,
     body: &'a [u8],
-    states: Vec<u128>,
+    keys: Keys,
 }
 
 impl Asked<'_> {
-    fn new_slots(&self, known: Option<&Known>) -> std::ops::Range<usize> {
-        known.map_or(0, |known| known.slot + 1)..self.states.len()
-    }
-
     fn written(&self, slot: usize) -> usize {
         self.chat.written(self.body, self.skeleton.message(slot)).len()
     }
 
     fn new_bytes(&self, known: Option<&Known>) -> usize {
-        let new: usize = self.new_slots(known).map(|slot| self.written(slot)).sum();
+        let next = known.map_or(0, |known| known.next().0);
+        let new: usize = (next..self.keys.len()).map(|slot| self.written(slot)).sum();
         new + known.map_or(0, |known| known.beginning.pending.len() / KNOWN_DISCOUNT)
     }
 
     /// None where the skeleton does not hold.
     fn text(&self, known: Option<&Known>) -> Option<Text> {
-        let mut whole = known.map_or_else(String::new, |known| known.beginning.pending.clone());
-        let (mut slots, mut shared) = (Vec::new(), Vec::new());
-        let last = self.states.len() - 1;
-        for slot in self.new_slots(known) {
-            let content = self.content(slot)?;
-            if !self.skeleton.write(slot, &content, &mut whole) {
+        let (next, begun) = known.map_or((0, false), Known::next);
+        let mut text = Text {
+            whole: known.map_or_else(String::new, |known| known.beginning.pending.clone()),
+            places: Vec::new(),
+            shared: Vec::new(),
+        };
+        for slot in next..self.keys.len() {
+            if slot > next || !begun {
+                text.whole.push_str(self.skeleton.literal(slot));
+                if Place::Before(slot) == OPENING && self.written(0) >= LONG_OPENING {
+                    text.keep_here(OPENING);
+                }
+            }
+            let content = self.chat.text(self.body, self.skeleton.message(slot))?;
+            if !self.skeleton.write(slot, &content, &mut text.whole) {
                 return None;
             }
-            if slot == last || (slot == 0 && self.written(slot) >= LONG_OPENING) {
-                slots.push(slot);
-                shared.push(whole.len());
-            }
         }
-        whole.push_str(self.skeleton.end());
-        Some(Text { whole, slots, shared })
-    }
-
-    fn content(&self, slot: usize) -> Option<Cow<'_, str>> {
-        self.chat.text(self.body, self.skeleton.message(slot))
+        if next < self.keys.len() {
+            text.keep_here(Place::After(self.keys.len() - 1));
+        }
+        text.whole.push_str(self.skeleton.end());
+        Some(text)
     }
 }
 

@@ -1,7 +1,5 @@
 //! What a chat template writes around the contents of a conversation whose roles are known.
 
-use std::borrow::Cow;
-
 use memchr::memmem::Finder;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -104,35 +102,39 @@ impl Skeleton {
     }
 
     /// Contents in the text; a message may be in it twice.
-    pub fn contents(&self) -> usize {
+    pub(crate) fn contents(&self) -> usize {
         self.slots.len()
     }
 
     /// The message whose content is the `slot`-th.
-    pub fn message(&self, slot: usize) -> usize {
+    pub(crate) fn message(&self, slot: usize) -> usize {
         self.slots[slot].message
     }
 
-    /// A number for all that decides about the text from the content before the `slot`-th to it, without either.
-    pub fn print(&self, slot: usize) -> u128 {
+    /// A number for the text between the content before the `slot`-th and that, and for what it must be like.
+    pub(crate) fn print(&self, slot: usize) -> u128 {
         self.slots[slot].print
     }
 
-    /// Write what comes before the `slot`-th content, and that content. False, where the skeleton does not hold for it.
-    pub fn write(&self, slot: usize, content: &Cow<'_, str>, into: &mut String) -> bool {
+    /// What comes before the `slot`-th content.
+    pub(crate) fn literal(&self, slot: usize) -> &str {
+        &self.slots[slot].literal
+    }
+
+    /// Write the `slot`-th content. False, where the skeleton does not hold for it.
+    pub(crate) fn write(&self, slot: usize, content: &str, into: &mut String) -> bool {
         let slot = &self.slots[slot];
-        into.push_str(&slot.literal);
         into.push_str(slot.strip.apply(content));
         slot.guard.holds(content)
     }
 
     /// What comes after the last content.
-    pub fn end(&self) -> &str {
+    pub(crate) fn end(&self) -> &str {
         &self.end
     }
 
     /// Bytes that it takes, about.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let slots = self.slots.iter().map(|slot| slot.literal.len() + size_of::<Slot>());
         slots.sum::<usize>() + self.end.len()
     }
@@ -183,8 +185,11 @@ mod tests {
     fn contents_are_stripped_as_python_does() {
         let mut text = String::new();
         let skeleton = skeleton(Guard::default());
-        assert!(skeleton.write(0, &Cow::Borrowed("\u{1f}\u{a0}\n a b \u{3000}\u{85}"), &mut text));
-        assert_eq!((text.as_str(), skeleton.end()), ("<u>a b", "</u>"));
+        assert!(skeleton.write(0, "\u{1f}\u{a0}\n a b \u{3000}\u{85}", &mut text));
+        assert_eq!(
+            (skeleton.literal(0), text.as_str(), skeleton.end()),
+            ("<u>", "a b", "</u>")
+        );
     }
 
     #[test]
@@ -193,7 +198,7 @@ mod tests {
             forbidden: vec!["</think>".to_owned()],
             not_blank: true,
         });
-        let fits = |content: &'static str| forbidden.write(0, &Cow::Borrowed(content), &mut String::new());
+        let fits = |content: &str| forbidden.write(0, content, &mut String::new());
         assert!(fits("think"));
         assert!(!fits("a</think>b"));
         assert!(!fits(" \n"));

@@ -11,21 +11,18 @@ from warmroute.tokenizer.chat_template import ChatTemplate
 from warmroute.tokenizer.dialect import Dialect, render
 from warmroute.tokenizer.tracing.environment import TracingEnvironment
 from warmroute.tokenizer.tracing.stand_in import (
+    Content,
     Guard,
-    Mixed,
     StandIn,
     Untraceable,
+    has_contents,
     has_marks,
     is_opaque,
     pieces,
-    shield,
 )
 
 ROLES = {"s": "system", "u": "user", "a": "assistant"}
 """The letters of a signature."""
-
-Piece = str | tuple[int, bool, bool]
-"""A text, or of a content its message and whether it is stripped on its left and right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Skeleton:
     """pieces: the text in order. guards: for each message the texts that its content must not hold, and whether it must
     not be blank: else the template may write something else."""
 
-    pieces: list[Piece]
+    pieces: list[str | Content]
     guards: list[tuple[list[str], bool]]
 
 
@@ -43,8 +40,18 @@ class TracingTemplate(ChatTemplate):
     def __init__(self, source: str, clock: Callable[[], datetime]) -> None:
         """Raises TemplateError."""
         super().__init__(source, clock, TracingEnvironment)
+        self._clock = clock
         if has_marks(source):
             raise TemplateError("the template writes what stands for contents")
+
+    def is_of_today(self) -> bool:
+        """Whether the dates that were written are still today's; the next runs write new ones."""
+        assert isinstance(self._environment, TracingEnvironment)
+        dates = self._environment.dates
+        if all(self._clock().strftime(form) == written for form, written in dates.items()):
+            return True
+        dates.clear()
+        return False
 
     def render(self, messages: list[JsonObject], variables: Mapping[str, Any]) -> str:
         if any(_is_bare(value) for value in (messages, variables)):
@@ -67,14 +74,17 @@ def trace(
         return None
     if not rendered.complete or rendered.tail or rendered.add_special_tokens:
         return None
-    text = rendered.text.plain() if isinstance(rendered.text, Mixed) else rendered.text
-    return Skeleton(pieces(text), [(sorted(guard.forbidden), guard.not_blank) for guard in guards])
+    return Skeleton(pieces(_plain(rendered.text)), [(sorted(guard.forbidden), guard.not_blank) for guard in guards])
+
+
+def _plain(text: Any) -> str:
+    return text.plain() if is_opaque(text) else text  # type: ignore[no-any-return]
 
 
 def _is_bare(value: Any) -> bool:
-    """Whether a text holds contents and can still be looked into."""
+    """Whether there is a text with contents in `value` that can still be looked into."""
     if isinstance(value, str):
-        return not is_opaque(value) and shield(value) is not value
+        return has_contents(value)
     if isinstance(value, Mapping):
         return any(map(_is_bare, value.values()))
     return isinstance(value, Iterable) and any(map(_is_bare, value))

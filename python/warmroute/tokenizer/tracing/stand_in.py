@@ -6,7 +6,7 @@ real text for that answer is noted as a guard. What has no such answer (its leng
 others) ends the run with `Untraceable`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -70,7 +70,7 @@ class StandIn(_Opaque):
     right: bool
 
     def __new__(cls, message: int, guard: Guard, left: bool = False, right: bool = False) -> "StandIn":
-        made = str.__new__(cls, f"{_OPEN}{message} {left:d} {right:d}{_CLOSE}")
+        made = str.__new__(cls, _mark((message, left, right)))
         made.message, made.guard, made.left, made.right = message, guard, left, right
         return made
 
@@ -146,11 +146,15 @@ class Mixed(_Opaque):
     __slots__ = ()
 
     def __bool__(self) -> bool:
-        if not around(self.plain()):
+        if all(isinstance(piece, tuple) for piece in pieces(self.plain())):
             raise Untraceable("whether contents together are empty")
         return True
 
     __hash__ = None  # type: ignore[assignment]
+
+
+Content = tuple[int, bool, bool]
+"""A message, and whether its content is stripped on its left and right."""
 
 
 def is_opaque(value: Any) -> bool:
@@ -158,19 +162,43 @@ def is_opaque(value: Any) -> bool:
     return isinstance(value, _Opaque)
 
 
-def shield(value: Any) -> Any:
-    """`value`; a text in which contents stand can no longer be looked into."""
-    return Mixed(value) if type(value) is str and _OPEN in value else value
+def shield(value: Any, guards: Mapping[int, Guard]) -> Any:
+    """`value`; a text that is a content becomes its stand-in, one that holds some can no longer be looked into."""
+    if type(value) is not str or _OPEN not in value:
+        return value
+    found = pieces(value)
+    if len(found) == 1 and isinstance(found[0], tuple):
+        message, left, right = found[0]
+        return StandIn(message, guards[message], left, right)
+    return Mixed(value)
 
 
-def around(text: str) -> str:
-    """What is around the contents in a text."""
-    return "".join(piece for piece in pieces(text) if isinstance(piece, str))
+def strip(text: str, guards: Mapping[int, Guard], *, left: bool, right: bool) -> Any:
+    """`text` without the white space at its ends; a content that comes to stand there is stripped and not blank."""
+    found = pieces(text)
+    if left:
+        found = _stripped_end(found, guards, str.lstrip, (True, False))
+    if right:
+        found = _stripped_end(found[::-1], guards, str.rstrip, (False, True))[::-1]
+    return shield("".join(piece if isinstance(piece, str) else _mark(piece) for piece in found), guards)
 
 
-def pieces(text: str) -> list[str | tuple[int, bool, bool]]:
-    """The texts, none empty, and between them of each content its message and the sides on which it is stripped."""
-    found: list[str | tuple[int, bool, bool]] = []
+def _stripped_end(
+    found: list[str | Content], guards: Mapping[int, Guard], stripped: Callable[[str], str], sides: tuple[bool, bool]
+) -> list[str | Content]:
+    for i, piece in enumerate(found):
+        if isinstance(piece, tuple):
+            message, left, right = piece
+            guards[message].not_blank = True
+            return [(message, left or sides[0], right or sides[1]), *found[i + 1 :]]
+        if rest := stripped(piece):
+            return [rest, *found[i + 1 :]]
+    return []
+
+
+def pieces(text: str) -> list[str | Content]:
+    """The texts, none empty, and the contents between them."""
+    found: list[str | Content] = []
     for part in text.split(_OPEN):
         name, closed, rest = part.partition(_CLOSE)
         if closed:
@@ -180,6 +208,26 @@ def pieces(text: str) -> list[str | tuple[int, bool, bool]]:
         if literal:
             found.append(literal)
     return found
+
+
+def guards_in(value: Any) -> dict[int, Guard]:
+    """The guard of each message whose content is in `value`."""
+    if isinstance(value, StandIn):
+        return {value.message: value.guard}
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return {}
+    inner = value.values() if isinstance(value, Mapping) else value
+    return {message: guard for each in inner for message, guard in guards_in(each).items()}
+
+
+def _mark(content: Content) -> str:
+    message, left, right = content
+    return f"{_OPEN}{message} {left:d} {right:d}{_CLOSE}"
+
+
+def has_contents(value: Any) -> bool:
+    """Whether a text holds contents and can still be looked into."""
+    return isinstance(value, str) and not is_opaque(value) and _OPEN in value
 
 
 def has_marks(text: str) -> bool:
