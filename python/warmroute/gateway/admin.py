@@ -33,8 +33,9 @@ from warmroute.gateway.drain_pages import DrainPages
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import member_report, partial_views
 from warmroute.gateway.index_pages import IndexPages
+from warmroute.gateway.named_worker import find_worker
 from warmroute.gateway.openapi import openapi
-from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec, worker_url
+from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec
 from warmroute.gateway.own_page import OwnPage, Pages
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
@@ -42,7 +43,7 @@ from warmroute.gateway.shutdown import Shutdown
 from warmroute.gateway.tokenizer_check import Standing
 from warmroute.openai_api import Endpoint, endpoint_of, guess_endpoint, parse_prompt
 from warmroute.router import Refusal, Router
-from warmroute.worker import WorkerId, WorkerStatus
+from warmroute.worker import WorkerStatus
 
 # What engines serve elsewhere: tokens of vLLM and SGLang, and generation from tokens or text without a dialect.
 _ENGINE_PATHS = ("/tokenize", "/detokenize", "/inference/v1/generate", "/generate")
@@ -142,14 +143,12 @@ class Admin:
         return json_answer({"worker": worker.id, "status": worker.status}, 201)
 
     async def _remove_worker(self, arrival: Arrival) -> Answer:
-        try:
-            url = worker_url(_named_url(arrival), where="the request")
-        except ConfigError as error:
-            return error_answer(arrival.path, 400, "invalid_worker", str(error))
-        if not await self.fleet.remove(WorkerId(url)):
-            return error_answer(arrival.path, 404, "unknown_worker", f"no worker {url} is registered")
-        self.metrics.forget(url)
-        return json_answer({"worker": url, "removed": True})
+        worker = find_worker(self.router.table, arrival)
+        if isinstance(worker, Answer):
+            return worker
+        await self.fleet.remove(worker.id)
+        self.metrics.forget(worker.id)
+        return json_answer({"worker": worker.id, "removed": True})
 
     async def _explain(self, arrival: Arrival) -> Answer:
         endpoint = _asked_endpoint(arrival)
@@ -199,17 +198,6 @@ def _object(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f'the body must be JSON such as {{"url": "http://host:port"}}: {error}') from error
-
-
-def _named_url(arrival: Arrival) -> str:
-    named = parse_qs(arrival.query).get("url")
-    if named:
-        return named[0]
-    body = _object(arrival.body)
-    url = body.get("url") if isinstance(body, dict) else None
-    if not isinstance(url, str):
-        raise ConfigError("name the worker: ?url=http://host:port")
-    return url
 
 
 def _asked_endpoint(arrival: Arrival) -> Endpoint:

@@ -4,9 +4,11 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from warmroute.config import reject_unknown_keys
 from warmroute.errors import ConfigError
 from warmroute.gateway.answers import Answer, error_answer
 from warmroute.gateway.options import worker_url
+from warmroute.gateway.page_types import NamedWorker
 from warmroute.gateway.relay import Arrival
 from warmroute.worker import Worker, WorkerId, WorkerTable
 
@@ -24,30 +26,31 @@ def find_worker(table: WorkerTable, arrival: Arrival) -> Worker | Answer:
 
 
 def query_value(arrival: Arrival, key: str) -> str | None:
-    """The first value of `key` in the query; None where it is not there or empty."""
-    named = parse_qs(arrival.query).get(key)
+    """The value of `key` in the query; None where it is not there. Raises ConfigError where it is there twice."""
+    named = parse_qs(arrival.query, keep_blank_values=True).get(key, [])
+    if len(named) > 1:
+        raise ConfigError(f"the query has {key} {len(named)} times")
     return named[0] if named else None
 
 
 def _named(arrival: Arrival) -> tuple[str | None, str | None]:
-    url, name = query_value(arrival, "url"), query_value(arrival, "name")
-    if url is None and name is None and arrival.body:
-        body = _object(arrival.body)
-        url, name = _text(body.get("url")), _text(body.get("name"))
-    if url is None and name is None:
-        raise ConfigError("name the worker: ?url=http://host:port or ?name=...")
-    return url, name
+    """URL or name. What is said twice may be said in two ways, so nothing is done then."""
+    told = [query_value(arrival, "url"), query_value(arrival, "name"), *_in_body(arrival.body)]
+    if sum(word is not None for word in told) != 1:
+        raise ConfigError("name the worker, once: ?url=http://host:port or ?name=...")
+    url, name, url_in_body, name_in_body = told
+    return url if url is not None else url_in_body, name if name is not None else name_in_body
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _object(body: bytes) -> dict[str, object]:
+def _in_body(body: bytes) -> tuple[str | None, str | None]:
+    if not body:
+        return None, None
     try:
-        return msgspec.json.decode(body, type=dict[str, object])
+        named = msgspec.json.decode(body, type=NamedWorker)
+        reject_unknown_keys(msgspec.json.decode(body), NamedWorker.__annotations__, where="the body")
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f'the body must be JSON such as {{"url": "http://host:port"}}: {error}') from error
+    return named.get("url"), named.get("name")
 
 
 def _by_name(table: WorkerTable, name: str | None) -> Worker | None:

@@ -97,6 +97,7 @@ class WorkerReport(TypedDict):
     decoding: int
     queued_tokens: int
     avoided_for_s: float
+    circuit: str
     kv_usage: float | None
     prefill_tokens_per_s: float
     decode_slope_s: float
@@ -124,10 +125,11 @@ class NewWorker(TypedDict):
     name: NotRequired[str]
 
 
-class NamedWorker(TypedDict):
-    """A worker that is registered."""
+class NamedWorker(TypedDict, total=False):
+    """A worker that is registered: one of the two."""
 
     url: str
+    name: str
 
 
 class AddedWorker(TypedDict):
