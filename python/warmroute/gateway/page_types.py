@@ -123,6 +123,7 @@ class NewWorker(TypedDict):
     kv_topic: NotRequired[str]
     kv_ranks: NotRequired[int]
     name: NotRequired[str]
+    max_requests: NotRequired[int]
 
 
 class NamedWorker(TypedDict, total=False):

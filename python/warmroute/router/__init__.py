@@ -1,7 +1,7 @@
 """The router: which worker a request goes to. `route` decides, `settle` learns; no clock, no socket, no await."""
 
 from warmroute.router.decision import Decision, Outcome, Refusal, RouteRequest, RouterObserver, WorkerCost
-from warmroute.router.eligibility import eligible
+from warmroute.router.eligibility import all_saturated, anyone_well, eligible
 from warmroute.router.router import Router
 
 __all__ = [
@@ -12,5 +12,7 @@ __all__ = [
     "Router",
     "RouterObserver",
     "WorkerCost",
+    "all_saturated",
+    "anyone_well",
     "eligible",
 ]

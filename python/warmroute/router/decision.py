@@ -13,7 +13,10 @@ from warmroute.cache_model import Tail
 from warmroute.errors import RefusalReason
 from warmroute.openai_api import Match
 from warmroute.policy import Candidate, Cost
-from warmroute.worker import Booking, Lane, Worker, WorkerId
+from warmroute.worker import Booking, Lane, Sign, Worker, WorkerId
+
+_BUSY = (429, 503)
+_BROKEN = (500, 502, 504)
 
 
 @dataclass(slots=True)
@@ -121,10 +124,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No worker can take the request. `detail` is for a person."""
+    """No worker can take the request. `detail` is for a person.
+
+    retry_after_s: after how long another try may find one; None where that is not known.
+    """
 
     reason: RefusalReason
     detail: str
+    retry_after_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -134,6 +141,9 @@ class Outcome:
     completed: the worker's whole answer went to the client.
     worker_failed: the worker is to blame (refused, reset, died); a client that left is nobody's fault.
     cached_tokens: as the engine reports them; None means unknown, not zero.
+    silent: the worker failed by keeping quiet until a time-out.
+    unsent: it never came to the worker, for a reason that lies with the router itself.
+    retry_after_s: for how long a worker that is busy asks to be left alone.
     """
 
     completed: bool
@@ -144,6 +154,22 @@ class Outcome:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    silent: bool = False
+    unsent: bool = False
+    retry_after_s: float | None = None
+
+    @property
+    def sign(self) -> Sign:
+        """What this says of the worker's health. What a client does or asks, and other 4xx, say nothing."""
+        if self.unsent:
+            return Sign.NOTHING
+        if self.status in _BUSY:
+            return Sign.BUSY
+        if self.worker_failed:
+            return Sign.SILENCE if self.silent else Sign.FAILURE
+        if self.status in _BROKEN:
+            return Sign.FAILURE
+        return Sign.SUCCESS if self.completed and not self.refused else Sign.NOTHING
 
     @property
     def refused(self) -> bool:
@@ -153,7 +179,7 @@ class Outcome:
     @property
     def computed_nothing(self) -> bool:
         """Whether the worker surely did not get to the prompt: it broke off before it answered, or refused."""
-        return self.refused or (self.worker_failed and self.first_byte_at is None)
+        return self.refused or self.unsent or (self.worker_failed and self.first_byte_at is None)
 
 
 class RouterObserver(Protocol):

@@ -146,7 +146,7 @@ class Router:
         """Choose a worker and book the request's load on it. `tried`: workers that failed it already."""
         verdict = self.explain(request, now, rng, tried=tried)
         if isinstance(verdict, Refusal):
-            return self._refused(request, verdict)
+            return self.refuse(request, verdict)
         self._dispatch(verdict, now)
         for observer in self._observers:
             observer.decided(verdict)
@@ -154,9 +154,10 @@ class Router:
 
     def give_up(self, request: RouteRequest, detail: str) -> Refusal:
         """The refusal of a request that enough workers have failed; counted as those of `route` are."""
-        return self._refused(request, Refusal(RefusalReason.WORKERS_EXHAUSTED, detail))
+        return self.refuse(request, Refusal(RefusalReason.WORKERS_EXHAUSTED, detail))
 
-    def _refused(self, request: RouteRequest, refusal: Refusal) -> Refusal:
+    def refuse(self, request: RouteRequest, refusal: Refusal) -> Refusal:
+        """Refuse a request for a reason that lies outside of the router; counted as those of `route` are."""
         for observer in self._observers:
             observer.refused(request, refusal)
         return refusal
@@ -207,23 +208,32 @@ class Router:
         was_waiting = decision.booking.prefilling
         self.table.end_prefill(decision.booking)
         told = decision.request.stream and decision.request.match is Match.EXACT
+        if not refused:
+            decision.worker.circuit.began(decision.decided_at, now)
         if was_waiting and told and not refused and decision.tokens_ahead > 0:
             waited = now - decision.decided_at
             self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
 
-    def settle(self, decision: Decision, outcome: Outcome) -> None:
-        """A dispatched request ended: release its load, learn from it, tell the observers. Once per decision."""
+    def settle(self, decision: Decision, outcome: Outcome, rng: random.Random | None = None) -> None:
+        """A dispatched request ended: release its load, learn from it, tell the observers. Once per decision.
+
+        `rng` spreads the rests of workers that fail together.
+        """
         assert decision.booking is not None, "only a dispatched decision is settled"
         assert not decision.booking.released, "a decision is settled once"
         self.table.release(decision.booking)
-        if outcome.worker_failed or outcome.status is not None:
-            self.table.note_answer(decision.worker, _is_failure(outcome), outcome.ended_at)
+        self._note_end(decision, outcome, rng)
         if outcome.completed and outcome.output_tokens:
             self._learn(decision, outcome, outcome.output_tokens)
         self._correct(decision, outcome)
         self.sessions.answered(decision, outcome)
         for observer in self._observers:
             observer.settled(decision, outcome)
+
+    def _note_end(self, decision: Decision, outcome: Outcome, rng: random.Random | None) -> None:
+        u = 0.5 if rng is None else rng.random()
+        sent_at, ended_at = decision.decided_at, outcome.ended_at
+        self.table.note_end(decision.worker, outcome.sign, sent_at, ended_at, outcome.retry_after_s, u)
 
     def _learn(self, decision: Decision, outcome: Outcome, output_tokens: int) -> None:
         self.calibration.observe_output(output_tokens)
@@ -270,6 +280,8 @@ class Router:
         """Book the decision's load and enter what its worker will hold."""
         self._dispatched += 1
         request, worker = decision.request, decision.worker
+        if worker in self.table.set_aside:
+            self.table.note_sent(worker, now)
         uncached = max(0, request.prompt_tokens - decision.cached_tokens)
         rate = self.calibration.rates(worker.key).prefill_tokens_per_s
         prefill_ends_at = now + decision.tokens_ahead / rate
@@ -323,8 +335,3 @@ def _keep(
     model.ended(hashes, token_ids, size, outcome.output_tokens or 0)
     if reported is not None and foundation.settled:
         model.reported(hashes, size, decision.cached_tokens, reported)
-
-
-def _is_failure(outcome: Outcome) -> bool:
-    """Whether the worker is broken or too busy; other 4xx are the client's doing."""
-    return outcome.worker_failed or (outcome.status is not None and (outcome.status == 429 or outcome.status >= 500))

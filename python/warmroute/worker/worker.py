@@ -1,0 +1,134 @@
+"""One worker, its lanes, and the load on them.
+
+A lane is one KV cache of a worker: one data-parallel rank, with an event sequence of its own. Every worker has at least
+one. The prefix index knows lanes only; its `worker` is a lane's key.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from warmroute.worker.circuit import Circuit
+from warmroute.worker.spec import (
+    LARGEST_COUNT,
+    LaneKey,
+    LoadReport,
+    WorkerFacts,
+    WorkerId,
+    WorkerKey,
+    WorkerSpec,
+    WorkerStatus,
+    default_name,
+)
+
+# A figure scraped from a worker says nothing about now once it is this old; probes come each second by default.
+REPORT_MAX_AGE_S = 5.0
+
+
+@dataclass(slots=True)
+class Load:
+    """The load on a worker at one moment.
+
+    requests: in flight, ours and, where a fresh report shows more, those of others.
+    decoding: of ours, those that have got their first byte.
+    queued_tokens: prompt tokens still to prefill for ours that have not.
+    """
+
+    requests: int = 0
+    decoding: int = 0
+    queued_tokens: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One KV cache of a worker and the load on it; `rank` is None where the worker has told of no ranks.
+
+    `followed`: its KV events are heard. Only `WorkerTable` writes to it.
+    """
+
+    key: LaneKey
+    rank: int | None = None
+    followed: bool = False
+    requests: int = 0
+    prefilling: int = 0
+    queued_tokens: int = 0
+
+
+@dataclass(slots=True)
+class Booking:
+    """One request's share of the load on a worker and its lane, from dispatch to release."""
+
+    worker: "Worker"
+    lane: Lane
+    request_id: str
+    prefill_tokens: int
+    prefilling: bool = True
+    released: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One registered worker. Only `WorkerTable` writes to it.
+
+    full_at: in-flight requests at which it is saturated: one more would only wait in its engine.
+    warming_since: when it came up, while it still gets less than its share.
+    shown: what answers and logs call it.
+    """
+
+    key: WorkerKey
+    spec: WorkerSpec
+    lanes: tuple[Lane, ...]
+    facts: WorkerFacts = field(default_factory=WorkerFacts)
+    status: WorkerStatus = WorkerStatus.STARTING
+    status_reason: str = "not asked yet"
+    report: LoadReport | None = None
+    requests: int = 0
+    prefilling: int = 0
+    queued_tokens: int = 0
+    removed: bool = False
+    draining: bool = False
+    full_at: int = LARGEST_COUNT
+    warming_since: float | None = None
+    circuit: Circuit = field(default_factory=Circuit)
+    id: WorkerId = field(init=False)
+    name: str = field(init=False)
+    shown: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.id = self.spec.id
+        self.name = self.shown = self.spec.name or default_name(self.id)
+
+    @property
+    def block_size(self) -> int | None:
+        return self.spec.block_size or self.facts.block_size
+
+    @property
+    def capacity_blocks(self) -> int | None:
+        return self.spec.capacity_blocks or self.facts.capacity_blocks
+
+    @property
+    def models(self) -> Mapping[str, bool]:
+        if self.facts.models or self.spec.model is None:
+            return self.facts.models
+        return {self.spec.model: False}
+
+    def load(self, now: float) -> Load:
+        """The load on the whole worker at `now`; an old report is left out."""
+        return Load(self.requests + self._foreign(now), self.requests - self.prefilling, self.queued_tokens)
+
+    def lane_load(self, lane: Lane, now: float) -> Load:
+        """The load that a request on this lane meets at `now`; others' requests are taken as spread evenly."""
+        foreign = self._foreign(now) // len(self.lanes)
+        return Load(lane.requests + foreign, lane.requests - lane.prefilling, lane.queued_tokens)
+
+    def is_full(self, now: float) -> bool:
+        """Whether one more request would only wait in its engine; others' requests count."""
+        return self.requests + self._foreign(now) >= self.full_at
+
+    def lane_of(self, rank: int | None) -> Lane | None:
+        """The lane of this rank, or None."""
+        return next((lane for lane in self.lanes if lane.rank == rank), None)
+
+    def _foreign(self, now: float) -> int:
+        if self.report is None or now - self.report.at > REPORT_MAX_AGE_S:
+            return 0
+        return self.report.foreign_requests
