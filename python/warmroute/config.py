@@ -35,6 +35,7 @@ class _Option:
     env: str | None
     choices: tuple[str, ...]
     metavar: str | None
+    live: bool
 
 
 def option(
@@ -45,13 +46,15 @@ def option(
     env: str | None = None,
     choices: Iterable[str] = (),
     metavar: str | None = None,
+    live: bool = False,
 ) -> Any:
     """A dataclass field that is also a flag, a variable and a key of the file.
 
     `flag` and `env` override the derived names (`--snake-case`, `WARMROUTE_SNAKE_CASE`). Field types: str, int,
-    float, bool, one of these or None, and `tuple[str, ...]` (a flag that may be repeated).
+    float, bool, one of these or None, and `tuple[str, ...]` (a flag that may be repeated). `live`: a running router
+    takes a new value over; without it a change needs a restart.
     """
-    declared = _Option(help, flag, env, tuple(choices), metavar)
+    declared = _Option(help, flag, env, tuple(choices), metavar, live)
     return dataclasses.field(default=default, metadata={_METADATA_KEY: declared})
 
 
@@ -90,6 +93,16 @@ def from_namespace(
 def option_names(*config_classes: type[Any]) -> list[str]:
     """The keys that a file may hold for these classes."""
     return [field.name for config_class in config_classes for field, _, _ in _options(config_class)]
+
+
+def changed_options(old: ConfigT, new: ConfigT) -> tuple[list[str], list[str]]:
+    """The options whose values differ: those that a running router takes over, and those that need a restart."""
+    live: list[str] = []
+    fixed: list[str] = []
+    for field, declared, _ in _options(type(old)):
+        if getattr(old, field.name) != getattr(new, field.name):
+            (live if declared.live else fixed).append(field.name)
+    return live, fixed
 
 
 def reject_unknown_keys(given: Iterable[str], known: Iterable[str], *, where: str) -> None:

@@ -17,7 +17,7 @@ import glob
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -177,11 +177,19 @@ def write(path: Path, state: SavedState) -> int:
     Folders that are missing are made. The file is for its owner alone: its blocks tell which prompts are alike.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        size = _replace(path, encode(state))
-        _sync_folder(path.parent)
+        return replace_file(path, encode(state))
     except OSError as error:
         raise UnusableState(f"it cannot be written: {error.strerror}") from error
+
+
+def replace_file(path: Path, pieces: Iterable[bytes]) -> int:
+    """Put these bytes in the place of the file, whole or not at all, for its owner alone; their number.
+
+    Folders that are missing are made. Raises OSError.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    size = _replace(path, pieces)
+    _sync_folder(path.parent)
     return size
 
 
@@ -190,7 +198,7 @@ def leftovers(path: Path) -> Iterator[Path]:
     return path.parent.glob(f".{glob.escape(path.name)}.*.part")
 
 
-def _replace(path: Path, pieces: Iterator[bytes]) -> int:
+def _replace(path: Path, pieces: Iterable[bytes]) -> int:
     descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
