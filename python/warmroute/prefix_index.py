@@ -117,12 +117,16 @@ class PrefixIndex:
         """Drops the predictions with `expires_at` <= `now`; how many. ValueError unless `now` is finite."""
         return self._native.expire(now)
 
-    def match(self, hashes: BlockHashes, now: float) -> dict[int, Overlap]:
+    def match(self, hashes: BlockHashes, now: float, among: set[int] | None = None) -> dict[int, Overlap]:
         """The overlap of each worker that holds block 0, contiguous from there; predictions count while they last.
 
-        ValueError unless `now` is finite.
+        `among`: of these workers only. ValueError unless `now` is finite.
         """
-        return self._native.match(hashes, now)
+        return self._native.match(hashes, now, among)
+
+    def holders(self, hashes: BlockHashes, now: float, most: int) -> list[int]:
+        """The workers of `match` that hold the most blocks, at most so many, the most first. ValueError as `match`."""
+        return self._native.holders(hashes, now, most)
 
     def dump(self, worker: int) -> bytes:
         """All that a worker has announced, as `restore` takes it; predictions are left out. KeyError if unknown."""

@@ -3,7 +3,8 @@
 //! The index's locks are only ever held in Rust code that does not need the interpreter, so waiting for one cannot
 //! deadlock, whether or not the interpreter is released meanwhile.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use prefix_index::{BlockHash, Store, WorkerId};
@@ -126,6 +127,20 @@ impl PrefixIndex {
     }
 }
 
+impl PrefixIndex {
+    fn found(
+        &self,
+        py: Python<'_>,
+        hashes: &BlockHashes,
+        now: f64,
+    ) -> PyResult<Vec<(WorkerId, prefix_index::Overlap)>> {
+        finite(now)?;
+        Ok(detached_if_long(py, hashes.as_slice().len(), || {
+            self.index.match_prefix(hashes.as_slice(), now)
+        }))
+    }
+}
+
 #[pymethods]
 impl PrefixIndex {
     #[new]
@@ -220,17 +235,32 @@ impl PrefixIndex {
         Ok(py.detach(|| self.index.expire(now)))
     }
 
-    #[pyo3(name = "match")]
-    fn match_prefix<'py>(&self, py: Python<'py>, hashes: &BlockHashes, now: f64) -> PyResult<Bound<'py, PyDict>> {
-        finite(now)?;
-        let found = detached_if_long(py, hashes.as_slice().len(), || {
-            self.index.match_prefix(hashes.as_slice(), now)
-        });
+    #[pyo3(name = "match", signature = (hashes, now, among=None))]
+    fn match_prefix<'py>(
+        &self,
+        py: Python<'py>,
+        hashes: &BlockHashes,
+        now: f64,
+        among: Option<HashSet<u32>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let overlaps = PyDict::new(py);
-        for (worker, overlap) in found {
-            overlaps.set_item(worker.0, Overlap::from(overlap))?;
+        for (worker, overlap) in self.found(py, hashes, now)? {
+            if among.as_ref().is_none_or(|among| among.contains(&worker.0)) {
+                overlaps.set_item(worker.0, Overlap::from(overlap))?;
+            }
         }
         Ok(overlaps)
+    }
+
+    fn holders(&self, py: Python<'_>, hashes: &BlockHashes, now: f64, most: usize) -> PyResult<Vec<u32>> {
+        let mut found = self.found(py, hashes, now)?;
+        let blocks = |(_, overlap): &(WorkerId, prefix_index::Overlap)| Reverse(overlap.blocks());
+        if most < found.len() {
+            found.select_nth_unstable_by_key(most, blocks);
+            found.truncate(most);
+        }
+        found.sort_by_key(blocks);
+        Ok(found.iter().map(|(worker, _)| worker.0).collect())
     }
 
     fn dump<'py>(&self, py: Python<'py>, worker: u32) -> PyResult<Bound<'py, PyBytes>> {

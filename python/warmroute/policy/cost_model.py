@@ -23,6 +23,7 @@ class CostModelPolicy:
 
     name = "warmroute"
     unit = "seconds"
+    considers_all = False
 
     def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
         return [_cost(request, candidate) for candidate in candidates]

@@ -11,6 +11,7 @@ class LeastLoadedPolicy:
 
     name = "least-loaded"
     unit = "requests"
+    considers_all = False
 
     def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
         return [

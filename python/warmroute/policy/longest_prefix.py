@@ -11,6 +11,7 @@ class LongestPrefixPolicy:
 
     name = "longest-prefix"
     unit = "uncached tokens, then requests"
+    considers_all = False
 
     def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
         most = 1 + max(candidate.load.requests for candidate in candidates)

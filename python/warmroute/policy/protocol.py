@@ -63,7 +63,11 @@ class Cost:
 
 
 class Policy(Protocol):
-    """A way to choose. `unit` names what its costs are counted in."""
+    """A way to choose. `unit` names what its costs are counted in.
+
+    One with `considers_all = False` says that among workers that hold as much of a prompt the one with less to do is
+    never dearer: of a large fleet it is then shown only those that hold much or have little to do.
+    """
 
     name: str
     unit: str

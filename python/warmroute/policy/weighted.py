@@ -20,6 +20,7 @@ class WeightedPolicy:
 
     name = "weighted"
     unit = "negative score"
+    considers_all = False
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class BlockSizes:
         self._announced: dict[LaneKey, dict[int, int]] = {}
         self._confirmed: set[tuple[LaneKey, int]] = set()
         self._mismatched: set[LaneKey] = set()
+        self._of_fleet: list[int] = []
         self.mismatches = 0
 
     def refresh(self, workers: Iterable[Worker], now: float) -> None:
@@ -36,6 +37,7 @@ class BlockSizes:
         self._announced = {lane.key: found for _, lane in lanes if (found := self._index.block_sizes(lane.key))}
         for worker, lane in lanes:
             self._compare(worker, lane)
+        self._of_fleet = most_used([self.of(worker, lane) for worker, lane in lanes])
 
     def of(self, worker: Worker, lane: Lane) -> tuple[int, ...]:
         """The sizes of one lane; the first is the one that its GPU cache has, for predictions."""
@@ -46,6 +48,10 @@ class BlockSizes:
         if named is None or lane.key in self._mismatched:
             return tuple(sorted(announced, key=lambda size: announced[size], reverse=True))
         return (named, *(size for size in announced if size != named))
+
+    def of_fleet(self) -> list[int]:
+        """The sizes in which to hash a prompt that any lane may get, as of the last `refresh`."""
+        return self._of_fleet
 
     def forget(self, lane: Lane) -> None:
         """Drop what is known of a lane that is gone."""

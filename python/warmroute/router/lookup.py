@@ -2,7 +2,7 @@
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warmroute.block import BlockHashes, Overlap, hash_blocks
@@ -12,6 +12,8 @@ from warmroute.prefix_index import PrefixIndex
 from warmroute.router.block_sizes import BlockSizes, most_used
 from warmroute.router.decision import RouteRequest
 from warmroute.worker import Lane, LaneKey, Worker
+
+Shorten = Callable[[Mapping[int, BlockHashes]], Sequence[Worker]]
 
 _NOTHING = Overlap()
 _NOWHERE: Mapping[int, Overlap] = {}
@@ -37,7 +39,10 @@ class Holding:
 
 
 class Lookup:
-    """One prompt's lookup: hashed once per block size, matched once per size, read once per lane."""
+    """One prompt's lookup: hashed once per block size, matched once per size, read once per lane.
+
+    workers: those that were looked up. They are all that were given, unless these are too many to look at each.
+    """
 
     def __init__(
         self,
@@ -48,15 +53,26 @@ class Lookup:
         models: Mapping[LaneKey, CacheModel],
         now: float,
         session: tuple[LaneKey, int] | None = None,
+        shorten: Shorten | None = None,
     ) -> None:
-        """`session`: the lane that answered the request's session last, and the tokens that it was left with."""
+        """`session`: the lane that answered the request's session last, and the tokens that it was left with.
+        `shorten` picks from the workers, given the prompt's hashes.
+        """
         self._session = session
         self._request = request
         self._models = models
         self._now = now
-        self._sizes = {lane.key: sizes.of(worker, lane) for worker in workers for lane in worker.lanes}
-        self.hashes = _hashes(request, workers, most_used(self._sizes.values()))
-        self._overlaps = {size: index.match(found, now) for size, found in self.hashes.items()}
+        if shorten is None:
+            found = {lane.key: sizes.of(worker, lane) for worker in workers for lane in worker.lanes}
+            self.hashes = _hashes(request, workers, most_used(found.values()))
+            self._overlaps = {size: index.match(hashes, now) for size, hashes in self.hashes.items()}
+        else:
+            self.hashes = _hashes(request, workers, sizes.of_fleet())
+            workers = shorten(self.hashes)
+            found = {lane.key: sizes.of(worker, lane) for worker in workers for lane in worker.lanes}
+            self._overlaps = {size: index.match(hashes, now, set(found)) for size, hashes in self.hashes.items()}
+        self.workers = workers
+        self._sizes = found
 
     def best_lane(self, worker: Worker, rng: random.Random) -> Holding:
         """The lane that the worker's request should go to, with what it holds.

@@ -26,8 +26,9 @@ from warmroute.router.decision import (
     RouterObserver,
 )
 from warmroute.router.eligibility import eligible
-from warmroute.router.lookup import Holding, Lookup
+from warmroute.router.lookup import Holding, Lookup, Shorten
 from warmroute.router.sessions import Sessions
+from warmroute.router.shortlist import MOST_CONSIDERED, considers_all, shortlist
 from warmroute.worker import Lane, LaneKey, Worker, WorkerFacts, WorkerId, WorkerSpec, WorkerTable
 
 _log = logging.getLogger(__name__)
@@ -173,9 +174,10 @@ class Router:
         self.block_sizes.refresh(self.table, now)
         self.sessions.refresh(now)
         held = self.sessions.held(request)
-        lookup = Lookup(request, workers, self.index, self.block_sizes, self._models, now, held)
-        holdings = [lookup.best_lane(worker, rng) for worker in workers]
-        candidates = [self._candidate(*each, request, now) for each in zip(workers, holdings, strict=True)]
+        shorten = self._shorten(workers, now)
+        lookup = Lookup(request, workers, self.index, self.block_sizes, self._models, now, held, shorten)
+        holdings = [lookup.best_lane(worker, rng) for worker in lookup.workers]
+        candidates = [self._candidate(*each, request, now) for each in zip(lookup.workers, holdings, strict=True)]
         asked = PolicyRequest(
             request.prompt_tokens, self.calibration.output_tokens(request.max_tokens), self._dispatched
         )
@@ -240,6 +242,12 @@ class Router:
         if decision.request.stream and outcome.first_byte_at is not None and output_tokens > 1:
             seconds = outcome.ended_at - outcome.first_byte_at
             self.calibration.observe_decode(decision.worker.key, decision.running, output_tokens, seconds)
+
+    def _shorten(self, workers: Sequence[Worker], now: float) -> Shorten | None:
+        """What picks from workers that are too many to look at each."""
+        if len(workers) <= MOST_CONSIDERED or considers_all(self.policy):
+            return None
+        return lambda hashes: shortlist(workers, hashes, self.index, self.table, now)
 
     def _candidate(self, worker: Worker, holding: Holding, request: RouteRequest, now: float) -> Candidate:
         return Candidate(

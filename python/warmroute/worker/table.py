@@ -5,8 +5,9 @@ request; `check_integrity` compares the counters with the open bookings.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
+from warmroute.worker.ceiling import with_stock
 from warmroute.worker.circuit import Sign
 from warmroute.worker.spec import (
     LARGEST_COUNT,
@@ -26,9 +27,16 @@ DRAINING_REASON = "being drained"
 class WorkerTable:
     """All workers, in the order of their registration, and the load booked on each of their lanes."""
 
-    def __init__(self, *, slow_start_s: float = 0.0, show_addresses: bool = False) -> None:
-        """`slow_start_s`: how long the share of a worker that came up grows; `show_addresses`: workers are called by
-        their URLs, not by their names.
+    def __init__(
+        self,
+        *,
+        slow_start_s: float = 0.0,
+        limits: bool = False,
+        max_requests: int | None = None,
+        show_addresses: bool = False,
+    ) -> None:
+        """`slow_start_s`: how long the share of a worker that came up grows; `limits`: whether workers can be full, at
+        `max_requests` where that is given; `show_addresses`: workers are called by their URLs, not by their names.
         """
         self._workers: dict[WorkerId, Worker] = {}
         self._next_key = 0
@@ -37,9 +45,13 @@ class WorkerTable:
         self._prefill_ends: list[tuple[float, int, Booking]] = []
         self._bookings_made = 0
         self._slow_start_s = slow_start_s
+        self._limits = limits
+        self._max_requests = max_requests
         self._show_addresses = show_addresses
         self._serving: dict[str | None, list[Worker]] = {}
         self._ready: dict[str | None, list[Worker]] = {}
+        self._of_lane: dict[LaneKey, Worker] = {}
+        self._by_requests: dict[int, dict[Worker, None]] = {}
         self.set_aside: set[Worker] = set()
         """Workers with an open circuit, at rest because they were busy, or warming up; left when that is seen over."""
         self.saturated: set[Worker] = set()
@@ -65,8 +77,11 @@ class WorkerTable:
         worker = Worker(WorkerKey(self._next_key), spec, (self._new_lane(None),))
         if self._show_addresses:
             worker.shown = worker.id
+        self._limit(worker)
         self._next_key += 1
         self._workers[spec.id] = worker
+        self._of_lane[worker.lanes[0].key] = worker
+        self._by_requests.setdefault(0, {})[worker] = None
         self._changed()
         return worker
 
@@ -75,6 +90,9 @@ class WorkerTable:
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
             worker.removed = True
+            self._leave_its_count(worker)
+            for lane in worker.lanes:
+                del self._of_lane[lane.key]
             self.set_aside.discard(worker)
             self.saturated.discard(worker)
             self._changed()
@@ -109,8 +127,44 @@ class WorkerTable:
         """
         assert ranks, "a worker has at least one lane"
         assert len(set(ranks)) == len(ranks), f"a rank is given twice: {ranks}"
+        before = worker.lanes
         worker.lanes = tuple(worker.lane_of(rank) or self._new_lane(rank) for rank in ranks)
+        for lane in before:
+            del self._of_lane[lane.key]
+        self._of_lane |= {lane.key: worker for lane in worker.lanes}
+        self._limit(worker)
         return worker.lanes
+
+    def worker_of(self, lane: LaneKey) -> Worker | None:
+        """The worker that has this lane, or None."""
+        return self._of_lane.get(lane)
+
+    def lightest(self, most: int, among: Container[Worker]) -> list[Worker]:
+        """Of the workers in `among` at most so many, those with the fewest of our requests; of equals those that have
+        had as many for the longest time.
+        """
+        found: list[Worker] = []
+        for requests in sorted(self._by_requests):
+            for worker in self._by_requests[requests]:
+                if worker in among:
+                    found.append(worker)
+                    if len(found) >= most:
+                        return found
+        return found
+
+    def _leave_its_count(self, worker: Worker) -> None:
+        alike = self._by_requests[worker.requests]
+        del alike[worker]
+        if not alike:
+            del self._by_requests[worker.requests]
+
+    def _count(self, worker: Worker, by: int) -> None:
+        """Change the number of a worker's requests."""
+        if not worker.removed:
+            self._leave_its_count(worker)
+        worker.requests += by
+        if not worker.removed:
+            self._by_requests.setdefault(worker.requests, {})[worker] = None
 
     def set_followed(self, lane: Lane, followed: bool) -> None:
         """Record whether the lane's KV events are heard."""
@@ -124,6 +178,7 @@ class WorkerTable:
     def learn(self, worker: Worker, facts: WorkerFacts) -> None:
         """Take over what the worker said of itself."""
         worker.facts = facts
+        self._limit(worker)
         self._changed()
 
     def set_status(
@@ -154,12 +209,24 @@ class WorkerTable:
     def take_report(self, worker: Worker, report: LoadReport, own_requests: int) -> None:
         """Take over a scraped report. `own_requests`: the most of ours that were in flight while it was made."""
         foreign = max(0, report.requests - own_requests)
-        worker.report = LoadReport(report.requests, report.kv_usage, report.at, foreign)
-        self._weigh(worker)
+        worker.report = LoadReport(report.requests, report.kv_usage, report.at, foreign, report.waiting)
+        if report.waiting is not None:
+            worker.ceiling.look(report.requests - report.waiting, report.waiting)
+        self._limit(worker)
 
-    def set_limit(self, worker: Worker, full_at: int | None) -> None:
-        """From how many requests in flight on the worker is saturated; None: never."""
-        worker.full_at = LARGEST_COUNT if full_at is None else max(1, full_at)
+    def _limit(self, worker: Worker) -> None:
+        """Sets from how many requests in flight on the worker is full: as a person, its engine, or its queue says."""
+        given = worker.spec.max_requests or self._max_requests
+        told, ranks = worker.facts.max_running_requests, len(worker.lanes)
+        runs = [] if told is None else [told * ranks]
+        if worker.ceiling.at is not None:
+            runs.append(round(worker.ceiling.at))
+        if not self._limits:
+            worker.full_at = LARGEST_COUNT
+        elif given is not None:
+            worker.full_at = given
+        else:
+            worker.full_at = with_stock(min(runs), ranks) if runs else LARGEST_COUNT
         self._weigh(worker)
 
     def _weigh(self, worker: Worker) -> None:
@@ -241,8 +308,9 @@ class WorkerTable:
         so tells nothing of it; None for a stream, whose first byte does.
         """
         booking = Booking(worker, lane or worker.lanes[0], request_id, prefill_tokens)
+        self._count(worker, 1)
+        booking.lane.requests += 1
         for loaded in (worker, booking.lane):
-            loaded.requests += 1
             loaded.prefilling += 1
             loaded.queued_tokens += prefill_tokens
         if worker.requests >= worker.full_at or self.saturated:
@@ -272,7 +340,7 @@ class WorkerTable:
             return
         self.end_prefill(booking)
         booking.released = True
-        booking.worker.requests -= 1
+        self._count(booking.worker, -1)
         booking.lane.requests -= 1
         if self.saturated:
             self._weigh(booking.worker)
@@ -286,6 +354,9 @@ class WorkerTable:
                 name = f"{worker.id} rank {lane.rank}"
                 _check_load(name, lane, [each for each in self._bookings.values() if each.lane is lane])
             assert worker.requests < worker.full_at or worker in self.saturated, f"{worker.id} is full, unnoticed"
+            assert worker in self._by_requests[worker.requests], f"{worker.id} is counted under another number"
+            assert all(self._of_lane[lane.key] is worker for lane in worker.lanes), f"{worker.id} lost a lane"
+        assert sum(map(len, self._by_requests.values())) == len(self), "a worker is counted twice, or one that is gone"
 
 
 def _check_load(name: str, loaded: Worker | Lane, booked: Sequence[Booking]) -> None:
