@@ -81,12 +81,16 @@ class WorkerFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """Requests that the worker itself counted, and when (seconds, monotonic) it was asked."""
+    """Requests that the worker itself counted, and when (seconds, monotonic) it was asked.
+
+    waiting: those of `requests` that wait in its own queue; None where it does not tell them apart.
+    """
 
     requests: int
     kv_usage: float | None
     at: float
     foreign_requests: int = 0
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ one. The prefix index knows lanes only; its `worker` is a lane's key.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from warmroute.worker.ceiling import Ceiling
 from warmroute.worker.circuit import Circuit
 from warmroute.worker.spec import (
     LARGEST_COUNT,
@@ -89,6 +90,7 @@ class Worker:
     full_at: int = LARGEST_COUNT
     warming_since: float | None = None
     circuit: Circuit = field(default_factory=Circuit)
+    ceiling: Ceiling = field(default_factory=Ceiling)
     id: WorkerId = field(init=False)
     name: str = field(init=False)
     shown: str = field(init=False)
