@@ -58,3 +58,5 @@ class RefusalReason(StrEnum):
     NO_WORKER_READY = "no-worker-ready"
     UNKNOWN_MODEL = "unknown-model"
     WORKERS_EXHAUSTED = "workers-exhausted"
+    QUEUE_FULL = "queue-full"
+    QUEUE_DEADLINE = "queue-deadline"

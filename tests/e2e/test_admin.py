@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.processes import Running, engine, router, until, until_ready
+from warmroute.worker import WorkerId, default_name
 
 _COMPLETION = {"model": "warmroute-tiny", "prompt": list(range(20, 120)), "max_tokens": 2}
 
@@ -41,7 +42,7 @@ async def test_workers_come_and_go(workers: tuple[Running, Running], session: ai
             assert response.status == 404
         for _ in range(4):
             async with session.post(f"{gate.url}/v1/completions", json=_COMPLETION) as response:
-                assert response.headers["x-warmroute-worker"] == second.url
+                assert response.headers["x-warmroute-worker"] == default_name(WorkerId(second.url))
         async with session.get(f"{gate.url}/metrics") as response:
             assert first.url not in await response.text()
 
@@ -75,9 +76,9 @@ async def test_explain_tells_what_would_happen_and_sends_nothing(
         await until(gate.url, "/warmroute/state", lambda state: state["index"]["blocks"] >= 6)
         async with session.post(f"{gate.url}/warmroute/explain", json=_COMPLETION) as response:
             told = await response.json()
-        assert told["worker"] == home
+        assert default_name(told["worker"]) == home
         assert told["cached_tokens"] == 96
-        assert told["workers"][0]["worker"] == home
+        assert default_name(told["workers"][0]["worker"]) == home
         assert {line["worker"] for line in told["workers"]} == set(urls)
         for line in told["workers"]:
             assert line["cost"] == pytest.approx(sum(line["terms"].values()))
@@ -110,7 +111,7 @@ async def test_without_a_tokenizer_a_worker_that_serves_the_model_is_asked(sessi
             body = {"model": model, "messages": [{"role": "user", "content": "word " * 100}], "max_tokens": 2}
             for _ in range(2):
                 async with session.post(f"{gate.url}/v1/chat/completions", json=body) as response:
-                    assert response.headers["x-warmroute-worker"] == home
+                    assert response.headers["x-warmroute-worker"] == default_name(WorkerId(home))
             assert int(response.headers["x-warmroute-cached-tokens"]) > 50, model
 
 

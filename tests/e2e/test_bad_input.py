@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from e2e.processes import Running, engine, router, until, until_ready
+from warmroute.worker import WorkerId, default_name
 
 _CHAT = {"model": "warmroute-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
 
@@ -96,7 +97,7 @@ async def test_a_worker_that_dies_is_passed_over(session: aiohttp.ClientSession)
         for _ in range(8):
             async with session.post(f"{gate.url}/v1/chat/completions", json=_CHAT) as response:
                 assert response.status == 200
-                assert response.headers["x-warmroute-worker"] == second.url
+                assert response.headers["x-warmroute-worker"] == default_name(WorkerId(second.url))
 
 
 async def test_a_worker_that_dies_in_mid_stream_gives_one_error_event(session: aiohttp.ClientSession) -> None:

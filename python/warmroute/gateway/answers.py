@@ -1,5 +1,6 @@
 """The router's own answers: JSON bodies, errors in the dialect of the endpoint, refusals."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ REFUSAL_STATUS = {
     RefusalReason.NO_WORKER_READY: 503,
     RefusalReason.UNKNOWN_MODEL: 404,
     RefusalReason.WORKERS_EXHAUSTED: 502,
+    RefusalReason.QUEUE_FULL: 429,
+    RefusalReason.QUEUE_DEADLINE: 503,
 }
 
 
@@ -47,6 +50,6 @@ def refusal_answer(path: str, refusal: Refusal) -> Answer:
     status = REFUSAL_STATUS[refusal.reason]
     answer = error_answer(path, status, refusal.reason.value.replace("-", "_"), refusal.detail)
     headers = [JSON_TYPE, ("x-warmroute-refused", refusal.reason.value)]
-    if status == 503:
-        headers.append(("retry-after", str(RETRY_AFTER_S)))
+    if status in (429, 503):
+        headers.append(("retry-after", str(math.ceil(refusal.retry_after_s or RETRY_AFTER_S))))
     return Answer(status, answer.body, headers)

@@ -45,8 +45,7 @@ class WorkerTable:
         self._prefill_ends: list[tuple[float, int, Booking]] = []
         self._bookings_made = 0
         self._slow_start_s = slow_start_s
-        self._limits = limits
-        self._max_requests = max_requests
+        self._limits, self._max_requests = limits, max_requests
         self._show_addresses = show_addresses
         self._serving: dict[str | None, list[Worker]] = {}
         self._ready: dict[str | None, list[Worker]] = {}
@@ -60,6 +59,13 @@ class WorkerTable:
         """Called when a saturated worker has room again."""
         self.last_resorts = 0
         """Requests sent to a worker that was set aside, because no other could take them."""
+
+    def reconfigure(self, *, slow_start_s: float, limits: bool, max_requests: int | None) -> None:
+        """Take over what these mean at the beginning, for all workers and from now on."""
+        self._slow_start_s = slow_start_s
+        self._limits, self._max_requests = limits, max_requests
+        for worker in self:
+            self._limit(worker)
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
