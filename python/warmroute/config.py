@@ -36,6 +36,7 @@ class _Option:
     choices: tuple[str, ...]
     metavar: str | None
     live: bool
+    words: tuple[str, ...]
 
 
 def option(
@@ -47,14 +48,16 @@ def option(
     choices: Iterable[str] = (),
     metavar: str | None = None,
     live: bool = False,
+    words: Iterable[str] = (),
 ) -> Any:
     """A dataclass field that is also a flag, a variable and a key of the file.
 
     `flag` and `env` override the derived names (`--snake-case`, `WARMROUTE_SNAKE_CASE`). Field types: str, int,
     float, bool, one of these or None, and `tuple[str, ...]` (a flag that may be repeated). `live`: a running router
-    takes a new value over; without it a change needs a restart.
+    takes a new value over; without it a change needs a restart. `words` may stand where else a number does: the type
+    is then `int | str`.
     """
-    declared = _Option(help, flag, env, tuple(choices), metavar, live)
+    declared = _Option(help, flag, env, tuple(choices), metavar, live, tuple(words))
     return dataclasses.field(default=default, metadata={_METADATA_KEY: declared})
 
 
@@ -153,7 +156,7 @@ def _argument(field: "dataclasses.Field[Any]", declared: _Option, kind: Any) -> 
         argument["action"] = "append"
     if declared.choices:
         argument["choices"] = declared.choices
-    return argument | {"type": _scalar(kind), "metavar": declared.metavar}
+    return argument | {"type": _or_word(_scalar(kind), declared), "metavar": declared.metavar}
 
 
 def _help(field: "dataclasses.Field[Any]", declared: _Option) -> str:
@@ -173,6 +176,16 @@ def _scalar(kind: Any) -> Callable[[str], Any]:
     if typing.get_origin(kind) in (tuple, types.UnionType, typing.Union):
         return next(part for part in typing.get_args(kind) if part not in (type(None), Ellipsis))  # type: ignore[no-any-return]
     return kind  # type: ignore[no-any-return]
+
+
+def _or_word(scalar: Callable[[str], Any], declared: _Option) -> Callable[[str], Any]:
+    if not declared.words:
+        return scalar
+
+    def number_or_word(text: str) -> Any:
+        return text if text in declared.words else scalar(text)
+
+    return number_or_word
 
 
 def _listed(value: Any) -> Any:
@@ -200,6 +213,8 @@ def _typed(value: Any, kind: Any, declared: _Option, source: str) -> Any:
 
 
 def _of_type(value: Any, scalar: Any, declared: _Option, source: str) -> Any:
+    if value in declared.words:
+        return value
     if scalar is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, scalar) or (isinstance(value, bool) and scalar is not bool):
@@ -210,7 +225,7 @@ def _of_type(value: Any, scalar: Any, declared: _Option, source: str) -> Any:
 
 def _converted(text: str, scalar: Callable[[str], Any], declared: _Option, source: str) -> Any:
     try:
-        value = scalar(text)
+        value = _or_word(scalar, declared)(text)
     except ValueError as error:
         raise ConfigError(f"{source} must be of type {getattr(scalar, '__name__', scalar)}, not '{text}'") from error
     _check_choice(value, declared, source)
