@@ -31,6 +31,7 @@ from warmroute.gateway import page_descriptions as described
 from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
 from warmroute.gateway.drain_pages import DrainPages
 from warmroute.gateway.fleet import Fleet
+from warmroute.gateway.origin import Origin
 from warmroute.gateway.fleet_report import member_report, partial_views
 from warmroute.gateway.index_pages import IndexPages
 from warmroute.gateway.named_worker import find_worker
@@ -78,23 +79,33 @@ class Admin:
             ("POST", "/warmroute/explain"): OwnPage(self._explain, described.EXPLAIN),
             ("GET", "/warmroute/state"): OwnPage(self._state, described.STATE),
             ("GET", "/warmroute/openapi.json"): OwnPage(self._openapi, described.OPENAPI),
-            **DrainPages(self.router, self.shutdown).pages(),
+            **DrainPages(self.router.table, self.fleet, self.shutdown).pages(),
             **self.index_pages.pages(),
         }
 
-    async def answer(self, arrival: Arrival) -> Answer | None:
-        """The answer of one of the router's own pages, or None when the request is for a worker."""
+    def leaves(self, arrival: Arrival) -> bool:
+        """Whether a request is for a worker, and not for one of the router's own pages."""
+        path = arrival.path
+        if endpoint_of(path) is not Endpoint.OTHER:
+            return True
+        return is_for_workers(path.rstrip("/")) and not self._methods(path)
+
+    async def answer(self, arrival: Arrival) -> Answer:
+        """The answer of one of the router's own pages."""
         path = arrival.path.rstrip("/") or "/"
         page = self._pages.get(("GET" if arrival.method == "HEAD" else arrival.method, path))
         if page is not None:
             return await page(arrival)
-        if any(known == path for _, known in self._pages):
-            allowed = ", ".join(sorted(method for method, known in self._pages if known == path))
+        if methods := self._methods(path):
+            allowed = ", ".join(methods)
             answer = error_answer(path, 405, "method_not_allowed", f"{path} takes {allowed}")
             return Answer(405, answer.body, (JSON_TYPE, ("allow", allowed)))
-        if is_for_workers(path):
-            return None
         return error_answer(path, 404, "not_found", f"the router has no page {path}; workers are reached under /v1/")
+
+    def _methods(self, path: str) -> list[str]:
+        """What the router's own page of this path takes; nothing where there is none."""
+        bare = path.rstrip("/") or "/"
+        return sorted(method for method, known in self._pages if known == bare)
 
     async def _health(self, arrival: Arrival) -> Answer:
         return json_answer({"status": "ok"})
@@ -137,7 +148,7 @@ class Admin:
     async def _add_worker(self, arrival: Arrival) -> Answer:
         try:
             spec = worker_spec(_object(arrival.body), where="the request")
-            worker = self.fleet.add(with_defaults(spec, self.config))
+            worker = self.fleet.add(with_defaults(spec, self.config), Origin.ADDED)
         except ConfigError as error:
             return error_answer(arrival.path, 400, "invalid_worker", str(error))
         return json_answer({"worker": worker.id, "status": worker.status}, 201)

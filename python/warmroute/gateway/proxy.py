@@ -4,15 +4,18 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
+from warmroute.admission import RetryBudget
 from warmroute.gateway.answers import refusal_answer
 from warmroute.gateway.reading import RANK_HEADER, REQUEST_ID_HEADER, Reader
 from warmroute.gateway.relay import Arrival, AttemptFailed, FirstByte, RelayServer
 from warmroute.gateway.relay import Outcome as RelayOutcome
+from warmroute.gateway.waiting import WaitingRoom
 from warmroute.openai_api import Endpoint, Match, endpoint_of
-from warmroute.router import Decision, Outcome, Refusal, Router
+from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
 from warmroute.worker import Worker, WorkerId
 
 _log = logging.getLogger(__name__)
@@ -22,11 +25,17 @@ PromptCounts = Counter[tuple[Match, str]]
 
 MATCH_HEADER = "x-warmroute-match"
 """How well the prompt was known when its worker was chosen: exact, text-prefix or none."""
-# Attempts that never came to a worker, so that the worker should be looked at before it gets more.
+# Attempts that never came to a worker: it should be looked at before it gets more, and bore no load.
 _UNREACHED = ("refused", "connect-timeout")
 # The worker was there and closed the connection. It may be about to die; or this request is what it cannot take, and
 # must not cost the others their worker.
 _BROKEN_OFF = "reset"
+_OURS = "no-socket"
+_SILENT = ("connect-timeout", "first-byte-timeout")
+
+
+def _nobody(arrival: Arrival) -> str:  # noqa: ARG001 - where tenants are not told apart
+    return ""
 
 
 @dataclass(slots=True)
@@ -34,6 +43,8 @@ class Proxy:
     """Takes requests from the relay to workers.
 
     `suspect` is told of a worker that could not be reached, `look_at` of one that broke off before it answered.
+    `room` is where requests wait while every worker is full; without it nothing waits. `tenant_of` says for whom a
+    request is.
     """
 
     router: Router
@@ -43,15 +54,38 @@ class Proxy:
     max_attempts: int
     suspect: Callable[[Worker, str], None]
     look_at: Callable[[Worker], None]
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    room: WaitingRoom | None = None
+    tenant_of: Callable[[Arrival], str] = _nobody
     prompts: PromptCounts = field(default_factory=Counter, init=False)
+
+    def arrived(self, arrival: Arrival) -> Coroutine[Any, Any, None] | None:
+        """Send a request on at once, as most can be; else what sees it through to its end."""
+        endpoint = endpoint_of(arrival.path)
+        request = self.reader.read_now(arrival, endpoint)
+        if request is None:
+            return self._read_and_handle(arrival, endpoint)
+        self._count(request, endpoint)
+        verdict = self.router.route(request, time.monotonic(), self.rng)
+        if isinstance(verdict, Refusal):
+            return self._refuse(arrival, verdict)
+        self._dispatch(arrival, verdict)
+        return None
 
     async def handle(self, arrival: Arrival) -> None:
         """Route one request and see it through to its end."""
         endpoint = endpoint_of(arrival.path)
         request = await self.reader.read(arrival, endpoint)
-        if endpoint is not Endpoint.OTHER:
-            self.prompts[request.match, request.untold or ""] += 1
-        tried: set[WorkerId] = set()
+        self._count(request, endpoint)
+        await self._see_through(arrival, request, set())
+
+    async def _read_and_handle(self, arrival: Arrival, endpoint: Endpoint) -> None:
+        request = await self.reader.read_on(arrival, endpoint)
+        self._count(request, endpoint)
+        await self._see_through(arrival, request, set())
+
+    async def _see_through(self, arrival: Arrival, request: RouteRequest, tried: set[WorkerId]) -> None:
+        """Ask one worker after the other. `tried`: those that have failed this request."""
         while not self.relay.gone(arrival.request_id):
             verdict = self.router.route(request, time.monotonic(), self.rng, tried=tried)
             if isinstance(verdict, Refusal):
@@ -60,44 +94,80 @@ class Proxy:
             ended = await self._attempt(arrival, verdict)
             if not isinstance(ended, AttemptFailed):
                 return
-            tried.add(verdict.worker.id)
-            if len(tried) >= self.max_attempts:
-                detail = f"{len(tried)} workers failed this request; the last: {ended.message}"
-                await self._refuse(arrival, self.router.give_up(request, detail))
+            if not await self._goes_on(arrival, verdict, ended, tried):
                 return
+
+    async def _goes_on(self, arrival: Arrival, decision: Decision, failed: AttemptFailed, tried: set[WorkerId]) -> bool:
+        """Whether another worker may be tried; if not the client has been told."""
+        tried.add(decision.worker.id)
+        if len(tried) < self.max_attempts:
+            return True
+        detail = f"{len(tried)} workers failed this request; the last: {failed.message}"
+        await self._refuse(arrival, self.router.give_up(decision.request, detail))
+        return False
+
+    async def _go_on(self, arrival: Arrival, decision: Decision, failed: AttemptFailed) -> None:
+        tried: set[WorkerId] = set()
+        if await self._goes_on(arrival, decision, failed, tried):
+            await self._see_through(arrival, decision.request, tried)
+
+    def _count(self, request: RouteRequest, endpoint: Endpoint) -> None:
+        if endpoint is not Endpoint.OTHER:
+            self.prompts[request.match, request.untold or ""] += 1
+
+    def _dispatch(self, arrival: Arrival, decision: Decision) -> None:
+        """Send a request to its worker. If that fails before it answers, go on elsewhere."""
+
+        def end(event: AttemptFailed | RelayOutcome) -> None:
+            self._settle(decision, event)
+            if isinstance(event, AttemptFailed):
+                self.relay.go_on(arrival.request_id, self._go_on(arrival, decision, event))
+
+        try:
+            self.relay.dispatch(
+                arrival.request_id,
+                decision.worker.spec.url,
+                _headers_for_worker(arrival, decision),
+                _headers_for_client(decision),
+                end,
+                self._on_first_byte(decision),
+            )
+        except ValueError:
+            self._not_sent(decision)
+            raise
 
     async def _attempt(self, arrival: Arrival, decision: Decision) -> AttemptFailed | RelayOutcome:
         # Settled in the callback, not after the await: it is called exactly once, also when this task is cancelled.
         def end(event: AttemptFailed | RelayOutcome) -> None:
             self._settle(decision, event)
 
-        def first_byte(event: FirstByte) -> None:
-            self.router.first_byte(decision, event.at, refused=event.status >= 400)
-
-        worker = decision.worker
         try:
             return await self.relay.forward(
                 arrival.request_id,
-                worker.spec.url,
+                decision.worker.spec.url,
                 _headers_for_worker(arrival, decision),
-                [
-                    (REQUEST_ID_HEADER, decision.request.request_id),
-                    ("x-warmroute-worker", worker.id),
-                    ("x-warmroute-cached-tokens", str(decision.cached_tokens)),
-                    (MATCH_HEADER, decision.request.match),
-                ],
-                on_first_byte=first_byte,
+                _headers_for_client(decision),
+                on_first_byte=self._on_first_byte(decision),
                 on_end=end,
             )
         except ValueError:
-            # The relay did not take it, so nothing was sent and no callback will come.
-            self.router.settle(decision, Outcome(False, False, time.monotonic()))
+            self._not_sent(decision)
             raise
 
+    def _on_first_byte(self, decision: Decision) -> Callable[[FirstByte], None] | None:
+        """Who hears the first byte of a stream. That of any other answer comes with its last one and tells nothing."""
+        if not decision.request.stream:
+            return None
+        return lambda event: self.router.first_byte(decision, event.at, refused=event.status >= 400)
+
+    def _not_sent(self, decision: Decision) -> None:
+        """The relay did not take it, so nothing was sent and no callback will come."""
+        self.router.settle(decision, Outcome(False, False, time.monotonic()))
+
     def _settle(self, decision: Decision, event: AttemptFailed | RelayOutcome) -> None:
-        self.router.settle(decision, outcome_of(event))
+        self.router.settle(decision, outcome_of(event), self.rng)
         if isinstance(event, AttemptFailed):
-            _log.warning("worker %s failed a request (%s): %s", decision.worker.id, event.kind, event.message)
+            _log.warning("worker %s failed a request (%s): %s", decision.worker.shown, event.kind, event.message)
             if event.kind in _UNREACHED:
                 self.suspect(decision.worker, event.message)
             elif event.kind == _BROKEN_OFF:
@@ -105,7 +175,7 @@ class Proxy:
         elif event.end == "worker-failed":
             _log.warning(
                 "worker %s died in the middle of its answer to request %s, after %d bytes",
-                decision.worker.id,
+                decision.worker.shown,
                 decision.request.request_id,
                 event.response_bytes,
             )
@@ -113,6 +183,16 @@ class Proxy:
     async def _refuse(self, arrival: Arrival, refusal: Refusal) -> None:
         answer = refusal_answer(arrival.path, refusal)
         await self.relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
+
+
+def _headers_for_client(decision: Decision) -> list[tuple[str, str]]:
+    """What the client is told beside the worker's own words."""
+    return [
+        (REQUEST_ID_HEADER, decision.request.request_id),
+        ("x-warmroute-worker", decision.worker.id),
+        ("x-warmroute-cached-tokens", str(decision.cached_tokens)),
+        (MATCH_HEADER, decision.request.match),
+    ]
 
 
 def _headers_for_worker(arrival: Arrival, decision: Decision) -> list[tuple[str, str]]:
@@ -127,7 +207,9 @@ def _headers_for_worker(arrival: Arrival, decision: Decision) -> list[tuple[str,
 def outcome_of(event: AttemptFailed | RelayOutcome) -> Outcome:
     """What the relay saw, in the router's terms."""
     if isinstance(event, AttemptFailed):
-        return Outcome(completed=False, worker_failed=True, ended_at=event.at)
+        ours = event.kind == _OURS
+        silent = event.kind in _SILENT
+        return Outcome(completed=False, worker_failed=not ours, ended_at=event.at, silent=silent, unsent=ours)
     return Outcome(
         completed=event.end == "completed",
         worker_failed=event.end == "worker-failed",

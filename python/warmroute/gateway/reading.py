@@ -36,11 +36,24 @@ class Reader:
     rng: random.Random
     _estimate: LengthEstimate = field(default_factory=LengthEstimate, init=False)
 
+    def read_now(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest | None:
+        """What the router needs to know of an arrival, if that can be told at once."""
+        if self.plain is None or endpoint is not Endpoint.CHAT:
+            return None
+        chat = arrival.plain_chat()
+        told = None if chat is None else self.plain.tell_now(chat)
+        return None if chat is None or told is None else self._plain(arrival, chat, told)
+
     async def read(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest:
         """What the router needs to know of an arrival; of a body that tells nothing load and session decide."""
+        now = self.read_now(arrival, endpoint)
+        return await self.read_on(arrival, endpoint) if now is None else now
+
+    async def read_on(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest:
+        """As `read`, for what `read_now` cannot tell."""
         chat = arrival.plain_chat() if self.plain is not None and endpoint is Endpoint.CHAT else None
         if chat is not None and self.plain is not None:
-            told = self.plain.tell_now(chat) or await self.plain.tell(chat)
+            told = await self.plain.tell(chat)
             if told is not None:
                 return self._plain(arrival, chat, told)
         return await self._careful(arrival, endpoint)

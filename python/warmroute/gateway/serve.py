@@ -127,15 +127,15 @@ async def running_gateway(
         yield Gateway(f"http://{f'[{host}]' if ':' in host else host}:{port}", router, fleet, relay, admin)
 
 
-def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arrival], Coroutine[Any, Any, None]]:
-    async def handle(arrival: Arrival) -> None:
+def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arrival], Coroutine[Any, Any, None] | None]:
+    async def answer(arrival: Arrival) -> None:
         answer = await admin.answer(arrival)
-        if answer is None:
-            await proxy.handle(arrival)
-        else:
-            await relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
+        await relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
 
-    return handle
+    def arrived(arrival: Arrival) -> Coroutine[Any, Any, None] | None:
+        return proxy.arrived(arrival) if admin.leaves(arrival) else answer(arrival)
+
+    return arrived
 
 
 async def _expire(index: PrefixIndex) -> None:
