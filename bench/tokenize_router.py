@@ -15,8 +15,8 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.options import ServeConfig
-from warmroute.gateway.relay import RelayOptions
 from warmroute.gateway.serve import SWITCH_INTERVAL_S, running_gateway
 from warmroute.worker import WorkerSpec
 
@@ -64,7 +64,7 @@ async def route(tokenizer: str, worker: str) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     config = ServeConfig(port=0, tokenizer=(tokenizer,), log_level="error", state_file="", seed=1)
     ticker = Ticker()
-    async with running_gateway(config, RelayOptions(), (WorkerSpec(url=worker, block_size=16),)) as gateway:
+    async with running_gateway(Configuration(config, specs=(WorkerSpec(url=worker, block_size=16),))) as gateway:
         ticking = asyncio.create_task(ticker.run())
         print(json.dumps({"url": gateway.url}), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from field_failures.heard import BLOCK_SIZE
 from kv_event.publisher import Publisher
+from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.options import ServeConfig
-from warmroute.gateway.relay import RelayOptions
 from warmroute.gateway.serve import Gateway, running_gateway
 from warmroute.router import Refusal, RouteRequest, WorkerCost
 from warmroute.worker import WorkerSpec
@@ -75,7 +75,9 @@ class Engine:
 async def routing(*engines: Engine) -> AsyncIterator[Gateway]:
     """A router in front of these engines, on free ports, looking at each of them often."""
     config = ServeConfig(port=0, probe_interval_s=0.05, grace_s=0.1, seed=1, state_file="")
-    async with running_gateway(config, RelayOptions(), tuple(WorkerSpec(engine.url) for engine in engines)) as gateway:
+    async with running_gateway(
+        Configuration(config, specs=tuple(WorkerSpec(engine.url) for engine in engines))
+    ) as gateway:
         yield gateway
 
 

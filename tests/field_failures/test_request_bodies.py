@@ -16,6 +16,7 @@ from aiohttp import web
 from e2e.processes import engine, router, until_ready
 from field_failures.engine import Engine
 from warmroute.block import Namespace, hash_blocks
+from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.options import ServeConfig
 from warmroute.gateway.relay import RelayOptions
 from warmroute.gateway.serve import Gateway, running_gateway
@@ -75,7 +76,10 @@ async def routed(*engines: Heard, **limits: int) -> AsyncIterator[Routed]:
     config = ServeConfig(
         port=0, probe_interval_s=0.05, grace_s=0.1, seed=1, state_file="", tokenizer=("warmroute-tiny",)
     )
-    async with _served(engines) as specs, running_gateway(config, RelayOptions(**limits), specs) as gateway:
+    async with (
+        _served(engines) as specs,
+        running_gateway(Configuration(config, RelayOptions(**limits), specs)) as gateway,
+    ):
         await _until_ready(gateway, len(engines))
         async with aiohttp.ClientSession() as session:
             yield Routed(gateway.url, engines, session)

@@ -21,7 +21,9 @@ def configuration(tmp_path: Path, toml: str, *flags: str) -> tuple[ServeConfig, 
     serve.add_arguments(parser)
     path = tmp_path / "warmroute.toml"
     path.write_text(toml)
-    return read_configuration(parser.parse_args(["--config", str(path), *flags]))
+    made = read_configuration(parser.parse_args(["--config", str(path), *flags]))
+    assert made.files() == (path,)
+    return made.serve, made.relay, made.specs
 
 
 def test_file_and_command_line_together(tmp_path: Path) -> None:

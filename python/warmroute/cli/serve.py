@@ -11,10 +11,10 @@ import uvloop
 
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace, option_names, reject_unknown_keys
+from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.options import ServeConfig, read_config_file, worker_specs
 from warmroute.gateway.relay import RelayOptions
 from warmroute.gateway.serve import serve
-from warmroute.worker import WorkerSpec
 
 _EPILOG = """\
 examples:
@@ -46,24 +46,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop; 1 where requests had to be cut off then."""
-    config, relay_options, specs = read_configuration(arguments)
+    configuration = read_configuration(arguments)
+    config = configuration.serve
     logging.basicConfig(level=config.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
-    if not specs:
+    if not configuration.specs:
         logging.getLogger(__name__).warning(
             "no worker is given; add some with --worker, --config or POST /warmroute/workers"
         )
     raise_file_limit()
-    return 1 if uvloop.run(serve(config, relay_options, specs, _announce)) else 0
+    return 1 if uvloop.run(serve(configuration, lambda: read_configuration(arguments), _announce)) else 0
 
 
-def read_configuration(arguments: argparse.Namespace) -> tuple[ServeConfig, RelayOptions, tuple[WorkerSpec, ...]]:
+def read_configuration(arguments: argparse.Namespace) -> Configuration:
     """Options and workers from file, environment and command line. Raises ConfigError."""
     values, from_file = read_config_file(arguments.config) if arguments.config else ({}, ())
     known = option_names(ServeConfig, RelayOptions)
     reject_unknown_keys(values, known + ["workers"], where=str(arguments.config))
     config = from_namespace(ServeConfig, arguments, environ=os.environ, file_values=values)
     relay_options = from_namespace(RelayOptions, arguments, environ=os.environ, file_values=values)
-    return config, relay_options, worker_specs(config, from_file)
+    return Configuration(config, relay_options, worker_specs(config, from_file), arguments.config)
 
 
 def raise_file_limit() -> None:

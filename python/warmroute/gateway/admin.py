@@ -10,6 +10,7 @@ DELETE /warmroute/workers     ?url=http://host:port or {"url": ...}: remove one
 POST   /warmroute/workers/drain   see `warmroute.gateway.drain_pages`
 POST   /warmroute/explain     a request's body: the decision that it would get, without sending it
 GET    /warmroute/state       the router: policy, index, rates, counts
+POST   /warmroute/reload      read the configuration anew, as SIGHUP does
 GET    /warmroute/openapi.json what these pages take and give
 *      /warmroute/index...    see `warmroute.gateway.index_pages`
 """
@@ -31,15 +32,16 @@ from warmroute.gateway import page_descriptions as described
 from warmroute.gateway.answers import JSON_TYPE, REFUSAL_STATUS, Answer, error_answer, json_answer
 from warmroute.gateway.drain_pages import DrainPages
 from warmroute.gateway.fleet import Fleet
-from warmroute.gateway.origin import Origin
 from warmroute.gateway.fleet_report import member_report, partial_views
 from warmroute.gateway.index_pages import IndexPages
 from warmroute.gateway.named_worker import find_worker
 from warmroute.gateway.openapi import openapi
-from warmroute.gateway.options import ServeConfig, with_defaults, worker_spec
+from warmroute.gateway.options import with_defaults, worker_spec
+from warmroute.gateway.origin import Origin
 from warmroute.gateway.own_page import OwnPage, Pages
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival
+from warmroute.gateway.reload import Reloader
 from warmroute.gateway.shutdown import Shutdown
 from warmroute.gateway.tokenizer_check import Standing
 from warmroute.openai_api import Endpoint, endpoint_of, guess_endpoint, parse_prompt
@@ -55,7 +57,7 @@ _METRICS_TYPE = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 class Admin:
     """Answers the pages that the router has of its own; everything else is for the proxy."""
 
-    config: ServeConfig
+    reloader: Reloader
     router: Router
     fleet: Fleet
     proxy: Proxy
@@ -78,6 +80,7 @@ class Admin:
             ("DELETE", "/warmroute/workers"): OwnPage(self._remove_worker, described.REMOVE_WORKER),
             ("POST", "/warmroute/explain"): OwnPage(self._explain, described.EXPLAIN),
             ("GET", "/warmroute/state"): OwnPage(self._state, described.STATE),
+            ("POST", "/warmroute/reload"): OwnPage(self._reload, described.RELOAD),
             ("GET", "/warmroute/openapi.json"): OwnPage(self._openapi, described.OPENAPI),
             **DrainPages(self.router.table, self.fleet, self.shutdown).pages(),
             **self.index_pages.pages(),
@@ -148,7 +151,7 @@ class Admin:
     async def _add_worker(self, arrival: Arrival) -> Answer:
         try:
             spec = worker_spec(_object(arrival.body), where="the request")
-            worker = self.fleet.add(with_defaults(spec, self.config), Origin.ADDED)
+            worker = self.fleet.add(with_defaults(spec, self.reloader.current.serve), Origin.ADDED)
         except ConfigError as error:
             return error_answer(arrival.path, 400, "invalid_worker", str(error))
         return json_answer({"worker": worker.id, "status": worker.status}, 201)
@@ -170,13 +173,13 @@ class Admin:
             return error_answer(arrival.path, 400, "nothing_to_explain", problem)
         request = await self.proxy.reader.read(arrival, endpoint)
         # Of its own, so that asking does not change what the next request gets.
-        rng = random.Random(self.config.seed)
+        rng = random.Random(self.reloader.current.serve.seed)
         verdict = self.router.explain(request, time.monotonic(), rng)
         status = REFUSAL_STATUS[verdict.reason] if isinstance(verdict, Refusal) else 200
         return json_answer(explain(verdict, partial_views(self.fleet.members).get), status)
 
     async def _state(self, arrival: Arrival) -> Answer:
-        table = self.router.table
+        table, reload = self.router.table, self.reloader.last
         return json_answer(
             {
                 "version": __version__,
@@ -192,8 +195,13 @@ class Admin:
                 "sessions": len(self.router.sessions),
                 "policy_failures": self.router.policy_failures,
                 "index": self.router.index.stats(),
+                "reload": None if reload is None else reload.report(time.monotonic()),
             }
         )
+
+    async def _reload(self, arrival: Arrival) -> Answer:
+        reload = await self.reloader.reload("POST")
+        return json_answer(reload.report(time.monotonic()), 200 if reload.error is None else 409)
 
     async def _openapi(self, arrival: Arrival) -> Answer:
         return json_answer(openapi(self._pages))

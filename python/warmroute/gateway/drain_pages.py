@@ -15,13 +15,13 @@ from warmroute.config import LONGEST_S
 from warmroute.errors import ConfigError
 from warmroute.gateway import page_descriptions as described
 from warmroute.gateway.answers import Answer, error_answer, json_answer
+from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.named_worker import find_worker, query_value
 from warmroute.gateway.own_page import OwnPage, Pages
 from warmroute.gateway.page_types import DrainReport
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.shutdown import Shutdown
-from warmroute.router import Router
-from warmroute.worker import Worker
+from warmroute.worker import Worker, WorkerTable
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ _LOOK_S = 0.05
 class DrainPages:
     """Answers the pages about draining. A wait ends when the router itself does."""
 
-    router: Router
+    table: WorkerTable
+    fleet: Fleet
     shutdown: Shutdown
 
     def pages(self) -> Pages:
@@ -49,12 +50,12 @@ class DrainPages:
             limit_s = wait_limit_s(arrival)
         except ConfigError as error:
             return error_answer(arrival.path, 400, "invalid_timeout", str(error))
-        worker = find_worker(self.router.table, arrival)
+        worker = find_worker(self.table, arrival)
         if isinstance(worker, Answer):
             return worker
         if not worker.draining:
             _log.info("worker %s is being drained; %d requests are left", worker.id, worker.requests)
-        self.router.table.set_draining(worker, True)
+        self.fleet.set_draining(worker, True)
         await self._wait(worker, limit_s)
         report = drain_report(worker, time.monotonic())
         return json_answer(report, 200 if report["done"] else 202)
@@ -68,12 +69,12 @@ class DrainPages:
             await asyncio.sleep(min(_LOOK_S, left_s))
 
     async def _take_back(self, arrival: Arrival) -> Answer:
-        worker = find_worker(self.router.table, arrival)
+        worker = find_worker(self.table, arrival)
         if isinstance(worker, Answer):
             return worker
         if worker.draining:
             _log.info("worker %s is no longer drained", worker.id)
-        self.router.table.set_draining(worker, False)
+        self.fleet.set_draining(worker, False)
         return json_answer(drain_report(worker, time.monotonic()))
 
 

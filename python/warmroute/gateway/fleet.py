@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import aiohttp
 from warmroute.errors import ConfigError
 from warmroute.gateway.discovery import configured_sources
 from warmroute.gateway.event_streams import EventStream, EventStreams
+from warmroute.gateway.origin import Origin
 from warmroute.gateway.prober import Discovery, Prober
 from warmroute.gateway.state_file import LaneState
 from warmroute.kv_event import EventSource, Listeners
@@ -33,6 +34,7 @@ class Member:
     prober: Prober
     task: asyncio.Task[None]
     streams: EventStreams
+    origin: Origin = Origin.CONFIGURED
 
     def catching_up(self, now: float) -> bool:
         """Whether the replay of what its engine holds is still under way; a publisher gets a while, not forever."""
@@ -43,7 +45,7 @@ class Fleet:
     """Adds and removes workers, keeps their tasks, and ends all of them at shutdown.
 
     `restored`: what an earlier process of the router knew of lanes. A lane goes on from there once its publisher is
-    found, if that proves to be the same process.
+    found, if that proves to be the same process. `changed` is called when a worker has come, gone or changed its part.
     """
 
     def __init__(
@@ -60,7 +62,8 @@ class Fleet:
         self._session = session
         self._listeners = listeners
         self._probe_interval_s = probe_interval_s
-        self._block_size = block_size
+        self.block_size = block_size
+        self.changed: Callable[[], None] = lambda: None
         self._members: dict[WorkerId, Member] = {}
         self._saved: dict[_SavedKey, LaneState] = {_saved_key(lane): lane for lane in restored}
         self._resyncs: set[asyncio.Task[None]] = set()
@@ -76,7 +79,7 @@ class Fleet:
         """The member of this id, or None."""
         return self._members.get(worker_id)
 
-    def add(self, spec: WorkerSpec) -> Worker:
+    def add(self, spec: WorkerSpec, origin: Origin = Origin.CONFIGURED) -> Worker:
         """Take a worker in and begin to watch it. Raises ConfigError when its URL is taken."""
         if self._router.table.get(spec.id) is not None:
             raise ConfigError(f"worker {spec.id} is registered already; remove it first to change it")
@@ -90,7 +93,8 @@ class Fleet:
             return self._saved.pop((worker.id, source.endpoint, source.rank), None)
 
         streams = EventStreams(worker, self._router, self._listeners, saved)
-        self._members[worker.id] = Member(worker, prober, task, streams)
+        self._members[worker.id] = Member(worker, prober, task, streams, origin)
+        self.changed()
         return worker
 
     async def remove(self, worker_id: WorkerId) -> bool:
@@ -103,8 +107,20 @@ class Fleet:
             return False
         self._drop_saved(worker_id)
         self._router.forget(member.worker)
+        self.changed()
         await _end([member])
         return True
+
+    def set_draining(self, worker: Worker, draining: bool) -> None:
+        """Send a worker nothing more, or again."""
+        self._router.table.set_draining(worker, draining)
+        self.changed()
+
+    def look_every(self, interval_s: float) -> None:
+        """From now on leave so much time between two looks at each worker."""
+        self._probe_interval_s = interval_s
+        for member in self.members:
+            member.prober.interval_s = interval_s
 
     async def close(self) -> None:
         """End every task."""
@@ -186,8 +202,8 @@ class Fleet:
         if member is None:
             return
         facts = discovery.facts
-        if facts.block_size is None and self._block_size is not None:
-            facts = dataclasses.replace(facts, block_size=self._block_size)
+        if facts.block_size is None and self.block_size is not None:
+            facts = dataclasses.replace(facts, block_size=self.block_size)
         _warn_of_block_size(worker, facts)
         self._router.learn(worker, facts)
         sources = configured_sources(worker.spec) or discovery.sources

@@ -19,8 +19,10 @@ def member_report(member: Member, router: Router, now: float) -> dict[str, Any]:
     last_look_at = member.prober.last_look_at
     return {
         "url": worker.id,
+        "name": worker.name,
         "status": worker.status,
         "reason": worker.status_reason,
+        "origin": member.origin,
         "models": sorted(worker.models),
         "block_size": worker.block_size,
         "capacity_blocks": worker.capacity_blocks,

@@ -21,8 +21,10 @@ class ServeConfig:
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
     port: int = option(8080, "port to listen on; 0 takes a free one")
-    worker: tuple[str, ...] = option((), "base URL of an engine, such as http://10.0.0.5:8000; may be repeated")
-    policy: str = option("warmroute", "how a worker is chosen", choices=POLICIES)
+    worker: tuple[str, ...] = option(
+        (), "base URL of an engine, such as http://10.0.0.5:8000; may be repeated", live=True
+    )
+    policy: str = option("warmroute", "how a worker is chosen", choices=POLICIES, live=True)
     tokenizer: tuple[str, ...] = option(
         (),
         "the models' tokenizer: a folder, a tokenizer.json, a packaged name or a hub id; MODEL=SOURCE for one model of "
@@ -45,9 +47,9 @@ class ServeConfig:
     tokenizer_cache_mb: int = option(
         128, "MiB of text and ids that each tokenizer keeps, so that only what is new is encoded; 0 keeps nothing"
     )
-    model: str | None = option(None, "the model that workers serve, where they cannot be asked")
-    block_size: int | None = option(None, "tokens per KV block, where workers do not say")
-    probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load")
+    model: str | None = option(None, "the model that workers serve, where they cannot be asked", live=True)
+    block_size: int | None = option(None, "tokens per KV block, where workers do not say", live=True)
+    probe_interval_s: float = option(1.0, "seconds between two looks at each worker's health and load", live=True)
     probe_timeout_s: float = option(2.0, "seconds that a worker may take to answer a probe")
     event_threads: int | None = option(
         None, "threads that take in the workers' KV events; as many as there are cores less one, up to 4, if not given"
@@ -57,10 +59,12 @@ class ServeConfig:
     tokenize_timeout_s: float = option(
         2.0, "seconds, waiting for a thread or an engine included, after which a request is routed without its tokens"
     )
-    max_attempts: int = option(3, "workers to try, before the first byte, when one fails")
-    grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown")
+    max_attempts: int = option(3, "workers to try, before the first byte, when one fails", live=True)
+    grace_s: float = option(30.0, "seconds that requests in flight get to finish at shutdown", live=True)
     drain_delay_s: float = option(
-        0.0, "seconds between SIGTERM, when /ready begins to say 503, and the end of accepting; for load balancers"
+        0.0,
+        "seconds between SIGTERM, when /ready begins to say 503, and the end of accepting; for load balancers",
+        live=True,
     )
     state_file: str | None = option(
         None,
@@ -68,9 +72,12 @@ class ServeConfig:
         "(default: PORT.index in the folder warmroute of $XDG_STATE_HOME or ~/.local/state; none with --port 0)",
         metavar="FILE",
     )
-    state_interval_s: float = option(30.0, "seconds between two writings of the state file")
+    state_interval_s: float = option(30.0, "seconds between two writings of the state file", live=True)
+    watch_config: bool = option(
+        True, "take over changes of the configuration's files while running, as SIGHUP does in any case", live=True
+    )
     seed: int | None = option(None, "seed of the choice among equal workers; random if not given")
-    log_level: str = option("info", "how much is logged", choices=("debug", "info", "warning", "error"))
+    log_level: str = option("info", "how much is logged", choices=("debug", "info", "warning", "error"), live=True)
 
     def __post_init__(self) -> None:
         check_range(self, 0, 65535, "port")

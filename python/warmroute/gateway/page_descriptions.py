@@ -69,6 +69,13 @@ EXPLAIN = Description(
     body=Content("a request's body"),
 )
 STATE = Description("The router: policy, index, counts", {200: Content("its state", types.RouterState)})
+RELOAD = Description(
+    "Read the configuration anew and take over what has changed",
+    {
+        200: Content("what has changed, and what needs a restart", types.ReloadReport),
+        409: Content("it cannot be used, and nothing has changed", types.ReloadReport),
+    },
+)
 OPENAPI = Description("This description", {200: Content("OpenAPI 3.1", dict[str, Any])})
 
 INDEX = Description("What is known of each cache", {200: Content("lane by lane", IndexReport)})

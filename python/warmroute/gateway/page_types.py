@@ -6,6 +6,7 @@ Those of the pages about the index stand in `warmroute.gateway.index_report`.
 from typing import Literal, NotRequired, TypedDict
 
 from warmroute.diagnostics.explain import View
+from warmroute.gateway.origin import Origin
 from warmroute.gateway.tokenizer_check import Standing
 from warmroute.openai_api import Match
 from warmroute.worker import WorkerStatus
@@ -83,12 +84,24 @@ class StreamReport(TypedDict):
     undecodable: int
 
 
+class ReloadReport(TypedDict):
+    """What became of one reload of the configuration; with an `error` nothing has changed."""
+
+    occasion: str
+    ago_s: float
+    changed: list[str]
+    needs_restart: list[str]
+    error: str | None
+
+
 class WorkerReport(TypedDict):
     """One worker: state, facts, load, learned rates, KV events."""
 
     url: str
+    name: str
     status: WorkerStatus
     reason: str
+    origin: Origin
     models: list[str]
     block_size: int | None
     capacity_blocks: int | None
@@ -228,3 +241,4 @@ class RouterState(TypedDict):
     sessions: int
     policy_failures: int
     index: dict[str, int]
+    reload: ReloadReport | None

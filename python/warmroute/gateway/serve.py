@@ -5,9 +5,10 @@ import contextlib
 import logging
 import os
 import random
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,21 +20,26 @@ from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.diagnostics.segment_metrics import SegmentCollector
 from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.gateway.admin import Admin
+from warmroute.gateway.configuration import Configuration, ReadConfiguration
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.index_pages import IndexPages
 from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.reading import Reader
-from warmroute.gateway.relay import Arrival, RelayOptions, RelayServer
+from warmroute.gateway.registrations import Registrations, read_registrations, registrations_path
+from warmroute.gateway.relay import Arrival, RelayServer
+from warmroute.gateway.reload import Reloader
+from warmroute.gateway.reload_parts import Settings, Workers
 from warmroute.gateway.shutdown import Shutdown, finish
+from warmroute.gateway.state_file import LaneState
 from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.gateway.token_sources import token_sources
 from warmroute.kv_event import Listeners, threads_for
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router import Router
-from warmroute.worker import WorkerSpec, WorkerTable
+from warmroute.worker import WorkerTable
 
 _log = logging.getLogger(__name__)
 
@@ -55,22 +61,22 @@ class Gateway:
     fleet: Fleet
     relay: RelayServer
     admin: Admin
+    reloader: Reloader
 
 
-async def serve(
-    config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...], ready: Callable[[str], None]
-) -> int:
+async def serve(configuration: Configuration, read: ReadConfiguration, ready: Callable[[str], None]) -> int:
     """Run until SIGTERM or SIGINT, then let the requests in flight finish; the number of those that were cut off.
 
-    `ready` is called with the router's URL.
+    `ready` is called with the router's URL. At SIGHUP, or when a file has changed, what `read` gives is taken over.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     shutdown = Shutdown()
     shutdown.listen_to_signals()
-    async with running_gateway(config, relay_options, specs, shutdown) as gateway:
+    async with running_gateway(configuration, shutdown, read) as gateway:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, gateway.reloader.ask)
         ready(gateway.url)
         await shutdown.begun.wait()
-        await shutdown.rest(config.drain_delay_s)
+        await shutdown.rest(gateway.reloader.current.serve.drain_delay_s)
     cut_off = gateway.relay.counts.cut_off
     _log.log(logging.WARNING if cut_off else logging.INFO, "done; %d requests were cut off", cut_off)
     return cut_off
@@ -78,53 +84,79 @@ async def serve(
 
 @asynccontextmanager
 async def running_gateway(
-    config: ServeConfig, relay_options: RelayOptions, specs: tuple[WorkerSpec, ...], shutdown: Shutdown
+    configuration: Configuration, shutdown: Shutdown | None = None, read: ReadConfiguration | None = None
 ) -> AsyncIterator[Gateway]:
-    """A router that listens from entry to exit. Raises AddressInUse, ConfigError, ModelAssetError before it listens."""
+    """A router that listens from entry to exit; without `read` there is nothing that could be told anew.
+
+    Raises AddressInUse, ConfigError, ModelAssetError before it listens.
+    """
+    config = configuration.serve
+    shutdown = shutdown or Shutdown()
     metrics = RouterMetrics()
     router = Router(WorkerTable(), PrefixIndex(), POLICIES[config.policy](), observers=[metrics])
-    timeout = aiohttp.ClientTimeout(total=config.probe_timeout_s)
+    path = state_path(config, os.environ)
+    registered = read_registrations(registrations_path(path))
+    keeper = StateKeeper(path, config.state_interval_s)
     async with contextlib.AsyncExitStack() as stack:
-        # Probes have connections of their own, and as many as they need: hung workers must not delay others' looks.
-        session = await stack.enter_async_context(
-            aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
-        )
         tokens = await stack.enter_async_context(token_sources(config, router.table))
-        threads = config.event_threads or threads_for(len(os.sched_getaffinity(0)))
-        listeners = Listeners(threads, type(asyncio.get_running_loop()))
-        stack.push_async_callback(listeners.close)
-        keeper = StateKeeper(state_path(config, os.environ), config.state_interval_s)
-        fleet = Fleet(
-            router,
-            session,
-            listeners,
-            probe_interval_s=config.probe_interval_s,
-            block_size=config.block_size,
-            restored=await keeper.load({spec.id for spec in specs}),
-        )
-        stack.push_async_callback(fleet.close)
+        restored = await keeper.load({spec.id for spec in configuration.specs + registered.added})
+        fleet = await _fleet(stack, router, config, restored)
         stack.push_async_callback(keeper.close)
         audit = Audit(fleet.resync)
         router.observe(audit)
-        metrics.registry.register(audit)
-        relay = RelayServer(relay_options)
+        relay = RelayServer(configuration.relay)
         rng = random.Random(config.seed)
         reader = Reader(tokens.source, tokens.plain, rng)
         proxy = Proxy(router, relay, reader, rng, config.max_attempts, fleet.suspect, fleet.look_at)
-        metrics.registry.register(StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts))
-        metrics.registry.register(SegmentCollector(tokens.check.tokenizers.each))
+        for collector in (
+            audit,
+            StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
+            SegmentCollector(tokens.check.tokenizers.each),
+        ):
+            metrics.registry.register(collector)
+        reloader = Reloader(configuration, read or (lambda: configuration))
+        reloader.parts = [Workers(fleet, metrics.forget).prepare, Settings(router, proxy, fleet, keeper).prepare]
         pages = IndexPages(router, fleet, keeper)
-        admin = Admin(config, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings, shutdown)
-        stack.push_async_callback(finish, relay, shutdown, config.grace_s)
-        for spec in specs:
+        admin = Admin(
+            reloader, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings, shutdown
+        )
+        registrations = Registrations(registrations_path(path), fleet)
+        stack.push_async_callback(registrations.close)
+        stack.push_async_callback(lambda: finish(relay, shutdown, reloader.current.serve.grace_s))
+        for spec in configuration.specs:
             fleet.add(spec)
+        registrations.begin(registered)
         host, port = await relay.start(config.host, config.port, _handler(admin, proxy, relay))
-        expiry = asyncio.create_task(_expire(router.index), name="expire predictions")
-        stack.callback(expiry.cancel)
+        for coroutine in (_expire(router.index), reloader.run()):
+            stack.callback(asyncio.create_task(coroutine).cancel)
         keeper.start(fleet.snapshots)
         # Also before the requests in flight get their time: whoever stops the router may lose patience.
         stack.push_async_callback(keeper.save)
-        yield Gateway(f"http://{f'[{host}]' if ':' in host else host}:{port}", router, fleet, relay, admin)
+        yield Gateway(f"http://{f'[{host}]' if ':' in host else host}:{port}", router, fleet, relay, admin, reloader)
+
+
+async def _fleet(
+    stack: contextlib.AsyncExitStack, router: Router, config: ServeConfig, restored: Sequence[LaneState]
+) -> Fleet:
+    """A fleet without workers, with the connections and threads that it will need; all of it ends with `stack`."""
+    timeout = aiohttp.ClientTimeout(total=config.probe_timeout_s)
+    # Probes have connections of their own, and as many as they need: hung workers must not delay others' looks.
+    session = await stack.enter_async_context(
+        aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
+    )
+    threads = config.event_threads or threads_for(len(os.sched_getaffinity(0)))
+    listeners = Listeners(threads, type(asyncio.get_running_loop()))
+    stack.push_async_callback(listeners.close)
+    fleet = Fleet(
+        router,
+        session,
+        listeners,
+        probe_interval_s=config.probe_interval_s,
+        block_size=config.block_size,
+        restored=restored,
+    )
+    stack.push_async_callback(fleet.close)
+    return fleet
 
 
 def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arrival], Coroutine[Any, Any, None] | None]:
