@@ -16,10 +16,11 @@ _STOP_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that answers HTTP at `url`."""
+    """A process that answers HTTP at `url`; the router has its own pages at `admin_url`."""
 
     url: str
     process: asyncio.subprocess.Process
+    admin_url: str = ""
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -47,11 +48,11 @@ async def router(
     words += ["--tokenizer", tokenizer] if tokenizer else []
     async with _process(words) as process:
         assert process.stderr is not None
-        reader = asyncio.create_task(_url_of(process.stderr))
-        url = await asyncio.wait_for(asyncio.shield(reader), _START_S)
+        reader = asyncio.create_task(_urls_of(process.stderr))
+        url, admin_url = await asyncio.wait_for(asyncio.shield(reader), _START_S)
         drain = asyncio.create_task(_drain(process.stderr))
         try:
-            yield Running(url, process)
+            yield Running(url, process, admin_url)
         finally:
             drain.cancel()
 
@@ -104,11 +105,11 @@ async def _process(words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Pro
             raise AssertionError(f"warmroute {words[0]} did not end within {_STOP_S} s of SIGTERM") from None
 
 
-async def _url_of(stderr: asyncio.StreamReader) -> str:
+async def _urls_of(stderr: asyncio.StreamReader) -> tuple[str, str]:
     seen = []
     while line := (await stderr.readline()).decode():
         if line.startswith("warmroute listens on "):
-            return line.split()[-1]
+            return line.split()[3], line.split()[-1]
         seen.append(line)
         sys.stderr.write(line)
     raise AssertionError("the router ended before it was ready:\n" + "".join(seen))

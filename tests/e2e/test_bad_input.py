@@ -43,10 +43,10 @@ async def test_a_worker_that_is_not_there_is_kept_shown_and_taken_when_it_comes(
             assert response.headers["retry-after"] == "1"
             assert response.headers["x-warmroute-refused"] == "no-worker-ready"
             assert url in (await response.json())["error"]["message"]
-        page = await until(gate.url, "/warmroute/workers", lambda page: page["workers"][0]["status"] == "down")
+        page = await until(gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["status"] == "down")
         assert "Connect" in page["workers"][0]["reason"]
         async with engine(port=port):
-            await until_ready(gate.url, 1)
+            await until_ready(gate.admin_url, 1)
             async with session.post(f"{gate.url}/v1/chat/completions", json=_CHAT) as response:
                 assert response.status == 200
             async with session.get(f"{gate.url}/ready") as response:
@@ -55,7 +55,7 @@ async def test_a_worker_that_is_not_there_is_kept_shown_and_taken_when_it_comes(
 
 async def test_an_unknown_model_is_404(worker: Running, session: aiohttp.ClientSession) -> None:
     async with router([worker.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         async with session.post(f"{gate.url}/v1/chat/completions", json=_CHAT | {"model": "other"}) as response:
             assert response.status == 404
             assert "warmroute-tiny" in (await response.json())["error"]["message"]
@@ -76,7 +76,7 @@ _BAD_BODIES = {
 
 async def test_a_bad_body_gets_the_workers_answer(worker: Running, session: aiohttp.ClientSession) -> None:
     async with router([worker.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         for name, body in _BAD_BODIES.items():
             for path in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):
                 direct = await posted(session, worker.url + path, body)
@@ -91,7 +91,7 @@ async def posted(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple
 
 async def test_a_worker_that_dies_is_passed_over(session: aiohttp.ClientSession) -> None:
     async with engine() as first, engine() as second, router([first.url, second.url]) as gate:
-        await until_ready(gate.url, 2)
+        await until_ready(gate.admin_url, 2)
         first.kill()
         await first.process.wait()
         for _ in range(8):
@@ -102,7 +102,7 @@ async def test_a_worker_that_dies_is_passed_over(session: aiohttp.ClientSession)
 
 async def test_a_worker_that_dies_in_mid_stream_gives_one_error_event(session: aiohttp.ClientSession) -> None:
     async with engine("--speedup", "1") as worker, router([worker.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         body = _CHAT | {"stream": True, "max_tokens": 500, "ignore_eos": True}
         async with session.post(f"{gate.url}/v1/chat/completions", json=body) as response:
             assert response.status == 200
@@ -112,19 +112,19 @@ async def test_a_worker_that_dies_in_mid_stream_gives_one_error_event(session: a
         events = [line for line in rest.splitlines() if line.startswith("data: ")]
         assert json.loads(events[-1].removeprefix("data: "))["error"]["code"] == "worker_failed"
         assert "[DONE]" not in rest
-        await until(gate.url, "/warmroute/state", lambda state: state["requests_in_flight"] == 0)
+        await until(gate.admin_url, "/warmroute/state", lambda state: state["requests_in_flight"] == 0)
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind(worker: Running, session: aiohttp.ClientSession) -> None:
     async with router([worker.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         body = _CHAT | {"max_tokens": 4000, "ignore_eos": True}
         for stream in (False, True):
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(
                     read_all(session, f"{gate.url}/v1/chat/completions", body | {"stream": stream}), 0.3
                 )
-            await until(gate.url, "/warmroute/state", lambda state: state["requests_in_flight"] == 0, limit_s=2)
+            await until(gate.admin_url, "/warmroute/state", lambda state: state["requests_in_flight"] == 0, limit_s=2)
             await until_idle(session, worker.url)
 
 

@@ -62,9 +62,9 @@ async def homes(session: aiohttp.ClientSession, gate: Running, count: int) -> se
 
 async def test_a_draining_worker_finishes_its_stream_and_gets_nothing_new(session: aiohttp.ClientSession) -> None:
     async with engine(*_SLOW) as first, engine(*_SLOW) as second, router([first.url, second.url]) as gate:
-        await until_ready(gate.url, 2)
+        await until_ready(gate.admin_url, 2)
         async with streaming(session, gate.url) as stream:
-            page = await until(gate.url, "/warmroute/workers", lambda page: any(w["requests"] for w in page["workers"]))
+            page = await until(gate.admin_url, "/warmroute/workers", lambda page: any(w["requests"] for w in page["workers"]))
             (busy,) = (worker["url"] for worker in page["workers"] if worker["requests"])
             status, report = await drain(session, gate.url, url=busy, timeout_s="0")
             assert (status, report["requests"], report["done"], report["status"]) == (202, 1, False, "draining")
@@ -74,7 +74,7 @@ async def test_a_draining_worker_finishes_its_stream_and_gets_nothing_new(sessio
             body = await stream.read()
             assert body.rstrip().endswith(b"[DONE]")
         assert await drain(session, gate.url, url=busy) == (200, report | {"requests": 0, "done": True})
-        async with session.delete(f"{gate.url}/warmroute/workers/drain", params={"url": busy}) as response:
+        async with session.delete(f"{gate.admin_url}/warmroute/workers/drain", params={"url": busy}) as response:
             assert (response.status, (await response.json())["status"]) == (200, "ready")
         assert shown in await homes(session, gate, 6)
 
@@ -91,7 +91,7 @@ async def test_whom_nobody_knows_cannot_be_drained(session: aiohttp.ClientSessio
 
 async def test_when_all_workers_drain_requests_are_refused_for_a_while(session: aiohttp.ClientSession) -> None:
     async with engine() as only, router([only.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         assert (await drain(session, gate.url, url=only.url))[0] == 200
         async with session.post(f"{gate.url}/v1/completions", json=_SHORT) as response:
             assert (response.status, response.headers["x-warmroute-refused"]) == (503, "no-worker-ready")
@@ -101,7 +101,7 @@ async def test_when_all_workers_drain_requests_are_refused_for_a_while(session: 
 
 async def test_the_command_waits_and_says_by_its_exit_code_what_is_left(session: aiohttp.ClientSession) -> None:
     async with engine(*_SLOW) as only, router([only.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         async with streaming(session, gate.url) as stream:
             left = await warmroute("drain", only.url, "--url", gate.url, "--timeout-s", "0")
             assert left == (1, "1 requests are left\n", "")
@@ -116,7 +116,7 @@ async def test_the_command_waits_and_says_by_its_exit_code_what_is_left(session:
 
 async def test_a_router_that_leaves_says_so_first_and_then_finishes(session: aiohttp.ClientSession) -> None:
     async with engine() as only, router([only.url], "--drain-delay-s", "1.5") as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         async with streaming(session, gate.url) as stream:
             gate.process.terminate()
             await until(gate.url, "/ready", lambda page: page.get("reason") == "draining", limit_s=1.0)
@@ -127,7 +127,7 @@ async def test_a_router_that_leaves_says_so_first_and_then_finishes(session: aio
 
 async def test_told_twice_it_cuts_off_what_is_in_flight_and_says_so(session: aiohttp.ClientSession) -> None:
     async with engine("--speedup", "0.2") as only, router([only.url], "--drain-delay-s", "60") as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         async with streaming(session, gate.url) as stream:
             gate.process.terminate()
             await until(gate.url, "/ready", lambda page: page.get("reason") == "draining")

@@ -57,9 +57,9 @@ async def explained(url: str) -> int:
 async def warm_router(*flags: str) -> AsyncIterator[tuple[Running, Running]]:
     """An engine that holds 20 blocks, and a router that knows it."""
     async with engine(*flags) as only, router([only.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         await ask(gate.url)
-        await until(gate.url, "/warmroute/workers", lambda page: page["workers"][0]["blocks"] == _BLOCKS)
+        await until(gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["blocks"] == _BLOCKS)
         yield only, gate
 
 
@@ -95,16 +95,16 @@ async def test_a_dump_gives_another_router_what_no_replay_brings(tmp_path: Path)
         body = {"model": "warmroute-tiny", "prompt": [7] * 40, "max_tokens": 1}
         async with aiohttp.ClientSession() as session, session.post(f"{first.url}/v1/completions", json=body):
             pass
-        await until(first.url, "/warmroute/workers", lambda page: page["workers"][0]["blocks"] == _BLOCKS + 2)
+        await until(first.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["blocks"] == _BLOCKS + 2)
         assert (await index("dump", str(file), "--url", first.url))[0] == 0
         async with router([only.url]) as second:
-            await until(second.url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"])
-            await until(second.url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["connected"])
-            await until(second.url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"])
+            await until(second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"])
+            await until(second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["connected"])
+            await until(second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"])
             assert await explained(second.url) == 0
             code, told = await index_json("load", str(file), "--url", second.url)
             assert (code, [(lane["taken"], lane["blocks"]) for lane in told["lanes"]]) == (0, [(True, _BLOCKS + 2)])
-            await until_ready(second.url, 1)
+            await until_ready(second.admin_url, 1)
             assert await explained(second.url) == await explained(first.url) == _BLOCKS * 16
             assert (await index("check", "--url", second.url))[0] == 0
             # What was loaded goes on with the stream.
@@ -150,8 +150,8 @@ async def test_a_position_of_another_process_is_not_believed(tmp_path: Path) -> 
         write(file, SavedState(state.saved_at, state.router, (foreign,)))
         assert (await index("load", str(file), "--url", gate.url))[0] == 0
         # One replay to verify the position, one from the beginning.
-        await until(gate.url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"] == 2)
-        await until_ready(gate.url, 1)
+        await until(gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"] == 2)
+        await until_ready(gate.admin_url, 1)
         assert await explained(gate.url) == _BLOCKS * 16, "learned anew by replay"
 
 
@@ -159,10 +159,10 @@ async def test_a_position_of_another_process_is_not_believed(tmp_path: Path) -> 
 @pytest.mark.parametrize("body", [b"", b"dear diary", b"warmidx\n\x01\x00\x00\x00" + bytes(60)])
 async def test_a_body_that_is_no_state_is_refused(body: bytes) -> None:
     async with router([]) as gate, aiohttp.ClientSession() as session:
-        async with session.post(f"{gate.url}/warmroute/index/load", data=body) as response:
+        async with session.post(f"{gate.admin_url}/warmroute/index/load", data=body) as response:
             assert response.status == 400
             assert (await response.json())["error"]["message"].startswith("the body cannot be used: ")
-        async with session.get(f"{gate.url}/warmroute/index/load") as response:
+        async with session.get(f"{gate.admin_url}/warmroute/index/load") as response:
             assert (response.status, response.headers["allow"]) == (405, "POST")
 
 

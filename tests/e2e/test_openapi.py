@@ -65,7 +65,7 @@ async def schemathesis(folder: Path, schema: dict[str, Any], url: str) -> tuple[
 @pytest.mark.timeout(120)
 async def test_every_page_conforms_to_the_description(tmp_path: Path) -> None:
     async with engine() as first, engine() as second, router([first.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         async with aiohttp.ClientSession() as session:
             body = {"model": "warmroute-tiny", "prompt": list(range(20, 120)), "max_tokens": 2}
             async with session.post(f"{gate.url}/v1/completions", json=body) as response:

@@ -51,10 +51,10 @@ async def test_a_request_that_every_worker_breaks_off_leaves_the_workers_to_the_
         router([first, second, third]) as gate,
         aiohttp.ClientSession() as session,
     ):
-        await until_ready(gate.url, 3)
+        await until_ready(gate.admin_url, 3)
         async with session.get(f"{gate.url}/v1/poison") as response:
             assert (response.status, response.headers["x-warmroute-refused"]) == (502, "workers-exhausted")
         async with session.get(f"{gate.url}/v1/food") as response:
             assert response.status == 200
-        async with session.get(f"{gate.url}/metrics") as response:
+        async with session.get(f"{gate.admin_url}/metrics") as response:
             assert f"{_REFUSED} 1.0" in await response.text()

@@ -22,7 +22,7 @@ async def two_ranks(*flags: str) -> AsyncIterator[tuple[str, str, aiohttp.Client
         router([worker.url]) as gate,
         aiohttp.ClientSession() as session,
     ):
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         yield worker.url, gate.url, session
 
 

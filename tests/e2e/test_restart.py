@@ -79,7 +79,7 @@ async def kill_under_load(gate: Running, path: Path) -> None:
             lambda page: all((e["last_seq"] or 0) > 400 for w in page["workers"] for e in w["kv_events"]),
             limit_s=60.0,
         )
-        await until(gate.url, "/warmroute/index", lambda page: page["state_file"]["bytes"], limit_s=10.0)
+        await until(gate.admin_url, "/warmroute/index", lambda page: page["state_file"]["bytes"], limit_s=10.0)
         gate.kill()
         await gate.process.wait()
         for task in tasks:
@@ -106,7 +106,7 @@ async def test_killed_under_load_it_routes_at_once_and_predicts_exactly(tmp_path
     path = tmp_path / "router.index"
     async with two_engines() as engines:
         async with router(engines, *killed_or_stopped(path, "0.2")) as gate:
-            await until_ready(gate.url, 2)
+            await until_ready(gate.admin_url, 2)
             await kill_under_load(gate, path)
         loop = asyncio.get_running_loop()
         async with router(engines, *killed_or_stopped(path, "0.2")) as gate:
@@ -135,7 +135,7 @@ async def test_a_stop_keeps_what_was_known(tmp_path: Path) -> None:
     path = tmp_path / "router.index"
     async with two_engines() as engines, aiohttp.ClientSession() as session:
         async with router(engines, *killed_or_stopped(path)) as gate:
-            await until_ready(gate.url, 2)
+            await until_ready(gate.admin_url, 2)
             for prompt in prompts(random.Random(1)):
                 await ask(session, gate.url, prompt)
             assert not path.exists()
@@ -144,7 +144,7 @@ async def test_a_stop_keeps_what_was_known(tmp_path: Path) -> None:
         assert state is not None
         assert {lane.worker for lane in state.lanes} == set(engines)
         async with router(engines, *killed_or_stopped(path)) as gate:
-            await until_ready(gate.url, 2)
+            await until_ready(gate.admin_url, 2)
             after = {url: worker["blocks"] for url, worker in (await known(gate.url)).items()}
             assert after == before
             asked, exact = await exactness(gate.url, 2.0, [1])
@@ -159,7 +159,7 @@ async def test_an_engine_that_restarted_meanwhile_is_not_credited_with_the_old_b
         prompt = prompts(random.Random(2))[-1]
         async with engine(*ports) as first:
             async with router([first.url], *killed_or_stopped(path)) as gate:
-                await until_ready(gate.url, 1)
+                await until_ready(gate.admin_url, 1)
                 await ask(session, gate.url, prompt)
                 predicted, reported = await ask(session, gate.url, prompt)
                 assert predicted == reported > 900
@@ -176,7 +176,7 @@ async def test_an_engine_that_restarted_meanwhile_is_not_credited_with_the_old_b
                 async with session.post(f"{second.url}/v1/completions", json=body) as response:
                     assert response.status == 200
             async with router([second.url], *killed_or_stopped(path)) as gate:
-                await until_ready(gate.url, 1)
+                await until_ready(gate.admin_url, 1)
                 assert await ask(session, gate.url, prompt) == (0, 0)
 
 
@@ -195,14 +195,14 @@ async def test_a_damaged_file_costs_one_line_and_nothing_else(
     async with engine() as only, aiohttp.ClientSession() as session:
         prompt = prompts(random.Random(4))[-1]
         async with router([only.url], *killed_or_stopped(path)) as gate:
-            await until_ready(gate.url, 1)
+            await until_ready(gate.admin_url, 1)
             await ask(session, gate.url, prompt)
         data = path.read_bytes()
         flipped = data[:500] + bytes([data[500] ^ 0xFF]) + data[501:]
         path.write_bytes({"cut off": data[:-100], "flipped": flipped, "foreign": b"dear diary"}[damage])
         capsys.readouterr()
         async with router([only.url], *killed_or_stopped(path)) as gate:
-            await until_ready(gate.url, 1)
+            await until_ready(gate.admin_url, 1)
             predicted, reported = await ask(session, gate.url, prompt)
             assert predicted == reported > 900, "learned again by replay"
         told = [line for line in capsys.readouterr().err.splitlines() if "state file" in line and "WARNING" in line]
@@ -222,8 +222,8 @@ async def test_a_file_that_cannot_be_written_is_told_once_and_the_router_serves(
     path = tmp_path / "file" / "router.index"
     async with engine() as only, aiohttp.ClientSession() as session:
         async with router([only.url], *killed_or_stopped(path, "0.1")) as gate:
-            await until_ready(gate.url, 1)
-            page = await until(gate.url, "/warmroute/index", lambda page: page["state_file"]["problem"])
+            await until_ready(gate.admin_url, 1)
+            page = await until(gate.admin_url, "/warmroute/index", lambda page: page["state_file"]["problem"])
             assert "cannot be written" in page["state_file"]["problem"]
             await asyncio.sleep(0.5)
             await ask(session, gate.url, [1, 2, 3])
@@ -254,7 +254,7 @@ async def test_with_a_million_blocks_to_restore_it_is_routable_at_once(tmp_path:
         write(path, SavedState(time.time(), "0.1.0", (lane,)))
         began_at = time.monotonic()
         async with router([only.url], *killed_or_stopped(path)) as gate:
-            await until(gate.url, "/warmroute/workers", lambda page: page["workers"][0]["status"] == "ready")
+            await until(gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["status"] == "ready")
             await ask(session, gate.url, [1, 2, 3])
             assert time.monotonic() - began_at < 2.0
             for _ in range(50):

@@ -19,7 +19,7 @@ _HEADERS = {"x-request-id": "the-same-for-both"}
 @pytest.fixture
 async def clients() -> AsyncIterator[tuple[AsyncOpenAI, AsyncOpenAI]]:
     async with engine() as worker, router([worker.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         made = [AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) for url in (worker.url, gate.url)]
         yield made[0], made[1]
         for client in made:

@@ -377,5 +377,5 @@ async def send(gateway: Gateway, token_ids: list[int]) -> None:
 
 
 async def metrics_page(gateway: Gateway) -> str:
-    async with aiohttp.ClientSession() as session, session.get(f"{gateway.url}/metrics") as response:
+    async with aiohttp.ClientSession() as session, session.get(f"{gateway.admin_url}/metrics") as response:
         return await response.text()

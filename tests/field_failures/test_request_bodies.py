@@ -201,7 +201,7 @@ async def test_a_conversation_goes_where_it_was_prefilled() -> None:
     words = " ".join(f"word{number}" for number in range(2_500))
     body = {"model": "warmroute-tiny", "max_tokens": 1, "messages": [{"role": "user", "content": words}]}
     async with engine() as one, engine() as two, router([one.url, two.url]) as gate:
-        await until_ready(gate.url, 2)
+        await until_ready(gate.admin_url, 2)
         workers, cached = [], []
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
             for _ in range(4):

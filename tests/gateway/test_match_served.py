@@ -33,7 +33,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 async def prompts(session: aiohttp.ClientSession, gate: Running) -> dict[tuple[str, str], float]:
     """The counter of prompts."""
-    async with session.get(f"{gate.url}/metrics") as response:
+    async with session.get(f"{gate.admin_url}/metrics") as response:
         families = {family.name: family for family in text_string_to_metric_families(await response.text())}
     return {(s.labels["match"], s.labels["reason"]): s.value for s in families["warmroute_prompts"].samples}
 
@@ -47,9 +47,9 @@ async def test_each_decision_says_how_well_it_knew_the_prompt(session: aiohttp.C
         ("/v1/completions", {"model": MODEL, "prompt": 7}, "none", "unreadable"),
     ]
     async with engine() as worker, router([worker.url]) as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         for path, body, match, reason in cases:
-            async with session.post(f"{gate.url}/warmroute/explain?path={path}", json=body) as response:
+            async with session.post(f"{gate.admin_url}/warmroute/explain?path={path}", json=body) as response:
                 told = await response.json()
             if reason != "unreadable":
                 assert (told["match"], told["reason"]) == (match, reason), path
@@ -58,15 +58,15 @@ async def test_each_decision_says_how_well_it_knew_the_prompt(session: aiohttp.C
                 assert response.headers["x-warmroute-match"] == match
         counted = {("exact", ""): 2.0} | {(match, reason): 1.0 for _, _, match, reason in cases if reason}
         assert await prompts(session, gate) == counted
-        state = await until(gate.url, "/warmroute/state", lambda page: page["tokenizers"] == {MODEL: "same-as-engine"})
+        state = await until(gate.admin_url, "/warmroute/state", lambda page: page["tokenizers"] == {MODEL: "same-as-engine"})
         assert {"match": "text-prefix", "reason": "multimodal", "count": 1} in state["prompts"]
 
 
 async def test_a_template_of_a_client_is_rendered_where_that_is_trusted(session: aiohttp.ClientSession) -> None:
     async with engine() as worker, router([worker.url], "--trust-request-chat-template") as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         body = chat(HELLO, chat_template="{{ messages[0].content }}")
-        async with session.post(f"{gate.url}/warmroute/explain?path=/v1/chat/completions", json=body) as response:
+        async with session.post(f"{gate.admin_url}/warmroute/explain?path=/v1/chat/completions", json=body) as response:
             assert (await response.json())["match"] == "exact"
 
 
@@ -93,7 +93,7 @@ async def plain_worker() -> AsyncIterator[str]:
 
 async def test_a_session_keeps_its_worker_where_tokens_are_not_told(session: aiohttp.ClientSession) -> None:
     async with plain_worker() as a, plain_worker() as b, router([a, b]) as gate:
-        await until_ready(gate.url, 2)
+        await until_ready(gate.admin_url, 2)
         homes: dict[str, set[str]] = {}
         for _ in range(4):
             for name in ("one", "two", "three"):
@@ -116,9 +116,9 @@ async def test_each_model_has_its_tokenizer_and_one_at_hand_is_taken_for_the_res
         engine("--served-model-name", "found") as second,
         router([first.url, second.url], "--tokenizer", f"named={MODEL}", tokenizer=None) as gate,
     ):
-        await until_ready(gate.url, 2)
+        await until_ready(gate.admin_url, 2)
         standings = {"named": "same-as-engine", "found": "same-as-engine"}
-        await until(gate.url, "/warmroute/state", lambda page: page["tokenizers"] == standings)
+        await until(gate.admin_url, "/warmroute/state", lambda page: page["tokenizers"] == standings)
         for model in ("named", "found"):
             async with session.post(f"{gate.url}/v1/chat/completions", json=chat(HELLO, model=model)) as response:
                 assert response.headers["x-warmroute-match"] == "exact"
@@ -133,7 +133,7 @@ async def test_the_router_stops_while_prompts_wait_and_loses_none(session: aioht
     large = {"model": MODEL, "prompt": "some words to encode " * 40_000, "max_tokens": 1}
     raw = json.dumps(large)
     async with engine() as worker, router([worker.url], "--tokenizer-threads", "1") as gate:
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
 
         async def ask() -> int:
             async with session.post(f"{gate.url}/v1/completions", data=raw) as response:
@@ -141,7 +141,7 @@ async def test_the_router_stops_while_prompts_wait_and_loses_none(session: aioht
                 return response.status
 
         asked = [asyncio.ensure_future(ask()) for _ in range(8)]
-        await until(gate.url, "/warmroute/state", lambda page: page["requests_in_flight"] >= 0)
+        await until(gate.admin_url, "/warmroute/state", lambda page: page["requests_in_flight"] >= 0)
         await asyncio.sleep(0.1)
         gate.process.terminate()
         statuses = await asyncio.gather(*asked)

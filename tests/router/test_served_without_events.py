@@ -13,7 +13,7 @@ async def test_conversations_are_predicted_exactly_until_and_while_the_cache_is_
         router([worker.url]) as gate,
         aiohttp.ClientSession() as session,
     ):
-        await until_ready(gate.url, 1)
+        await until_ready(gate.admin_url, 1)
         talks = {number: [100 * number + i for i in range(40)] for number in range(1, 7)}
         hits = []
         for turn in range(6):

@@ -6,7 +6,8 @@ import aiohttp
 
 from warmroute.errors import WarmrouteError
 
-DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_URL = "http://127.0.0.1:8081"
+"""Where `warmroute serve` has its own pages when it is told nothing else."""
 # A router answers at once; a large index takes a while to be written out.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=120.0)
 

@@ -11,6 +11,7 @@ import uvloop
 
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace, option_names, reject_unknown_keys
+from warmroute.gateway.access_options import AccessOptions
 from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.options import ServeConfig, read_config_file, worker_specs
 from warmroute.gateway.relay import RelayOptions
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file with options and workers")
     add_options(parser, ServeConfig)
+    add_options(parser.add_argument_group("access"), AccessOptions)
     add_options(parser.add_argument_group("relay"), RelayOptions)
 
 
@@ -60,11 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
 def read_configuration(arguments: argparse.Namespace) -> Configuration:
     """Options and workers from file, environment and command line. Raises ConfigError."""
     values, from_file = read_config_file(arguments.config) if arguments.config else ({}, ())
-    known = option_names(ServeConfig, RelayOptions)
+    known = option_names(ServeConfig, AccessOptions, RelayOptions)
     reject_unknown_keys(values, known + ["workers"], where=str(arguments.config))
     config = from_namespace(ServeConfig, arguments, environ=os.environ, file_values=values)
     relay_options = from_namespace(RelayOptions, arguments, environ=os.environ, file_values=values)
-    return Configuration(config, relay_options, worker_specs(config, from_file), arguments.config)
+    access = from_namespace(AccessOptions, arguments, environ=os.environ, file_values=values)
+    return Configuration(config, relay_options, access, worker_specs(config, from_file), arguments.config)
 
 
 def raise_file_limit() -> None:
@@ -73,6 +76,6 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _announce(url: str) -> None:
-    sys.stderr.write(f"warmroute listens on {url}\n")
+def _announce(url: str, admin_url: str) -> None:
+    sys.stderr.write(f"warmroute listens on {url} and for operators on {admin_url}\n")
     sys.stderr.flush()

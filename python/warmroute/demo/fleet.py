@@ -20,14 +20,15 @@ from warmroute.engine_model import EngineOptions
 _START_S = 60.0
 _POLL_S = 0.05
 _ENGINE_READY = re.compile(r'"url": *"(http://[^"]+)"')
-_ROUTER_READY = re.compile(r"warmroute listens on (http://\S+)")
+_ROUTER_READY = re.compile(r"warmroute listens on (http://\S+) and for operators on (http://\S+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Running processes; requests go to `url`."""
+    """Running processes; requests go to `url`, the router's own pages are at `admin_url`."""
 
     url: str
+    admin_url: str
     processes: tuple[Child, ...]
 
 
@@ -41,8 +42,8 @@ async def running_fleet(
         ready = await asyncio.gather(*(engine.ready(_ENGINE_READY, _START_S) for engine in engines))
         words = router_words(policy, [match[1] for match in ready], seed)
         async with children([("router", words)], logs) as (router,):
-            url = (await router.ready(_ROUTER_READY, _START_S))[1]
-            fleet = Fleet(url, (*engines, router))
+            announced = await router.ready(_ROUTER_READY, _START_S)
+            fleet = Fleet(announced[1], announced[2], (*engines, router))
             await while_alive(fleet.processes, _all_workers_ready(fleet))
             yield fleet
 
@@ -77,7 +78,7 @@ def router_words(policy: str, worker_urls: Sequence[str], seed: int) -> list[str
 
 async def _all_workers_ready(fleet: Fleet) -> None:
     """Wait until the router has seen every engine and hears its KV events. Raises ChildFailed when it never does."""
-    page = f"{fleet.url}/warmroute/workers"
+    page = f"{fleet.admin_url}/warmroute/workers"
     try:
         async with asyncio.timeout(_START_S), aiohttp.ClientSession() as session:
             while True:

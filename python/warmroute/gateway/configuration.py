@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warmroute.gateway.access_options import AccessOptions
 from warmroute.gateway.options import ServeConfig
 from warmroute.gateway.relay import RelayOptions
 from warmroute.worker import WorkerSpec
@@ -13,10 +14,11 @@ from warmroute.worker import WorkerSpec
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Options of the router and of its relay, the workers with the fleet-wide answers filled in, the file."""
+    """All options, the workers with the fleet-wide answers filled in, the file."""
 
     serve: ServeConfig
     relay: RelayOptions = field(default_factory=RelayOptions)
+    access: AccessOptions = field(default_factory=AccessOptions)
     specs: tuple[WorkerSpec, ...] = ()
     file: Path | None = None
 

@@ -8,10 +8,9 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
 
@@ -21,6 +20,7 @@ from warmroute.diagnostics.segment_metrics import SegmentCollector
 from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.configuration import Configuration, ReadConfiguration
+from warmroute.gateway.door import open_doors
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.index_pages import IndexPages
@@ -28,7 +28,7 @@ from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.reading import Reader
 from warmroute.gateway.registrations import Registrations, read_registrations, registrations_path
-from warmroute.gateway.relay import Arrival, RelayServer
+from warmroute.gateway.relay import RelayServer
 from warmroute.gateway.reload import Reloader
 from warmroute.gateway.reload_parts import Settings, Workers
 from warmroute.gateway.shutdown import Shutdown, finish
@@ -54,9 +54,10 @@ beside a decision of some hundred microseconds."""
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A running router."""
+    """A running router; `admin_url` is where its own pages are."""
 
     url: str
+    admin_url: str
     router: Router
     fleet: Fleet
     relay: RelayServer
@@ -64,17 +65,18 @@ class Gateway:
     reloader: Reloader
 
 
-async def serve(configuration: Configuration, read: ReadConfiguration, ready: Callable[[str], None]) -> int:
+async def serve(configuration: Configuration, read: ReadConfiguration, ready: Callable[[str, str], None]) -> int:
     """Run until SIGTERM or SIGINT, then let the requests in flight finish; the number of those that were cut off.
 
-    `ready` is called with the router's URL. At SIGHUP, or when a file has changed, what `read` gives is taken over.
+    `ready` is called with the router's URL and that of its own pages. At SIGHUP, or when a file has changed, what
+    `read` gives is taken over.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     shutdown = Shutdown()
     shutdown.listen_to_signals()
     async with running_gateway(configuration, shutdown, read) as gateway:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, gateway.reloader.ask)
-        ready(gateway.url)
+        ready(gateway.url, gateway.admin_url)
         await shutdown.begun.wait()
         await shutdown.rest(gateway.reloader.current.serve.drain_delay_s)
     cut_off = gateway.relay.counts.cut_off
@@ -122,17 +124,18 @@ async def running_gateway(
         )
         registrations = Registrations(registrations_path(path), fleet)
         stack.push_async_callback(registrations.close)
+        doors = await stack.enter_async_context(contextlib.AsyncExitStack())
         stack.push_async_callback(lambda: finish(relay, shutdown, reloader.current.serve.grace_s))
         for spec in configuration.specs:
             fleet.add(spec)
         registrations.begin(registered)
-        host, port = await relay.start(config.host, config.port, _handler(admin, proxy, relay))
+        url, admin_url = await open_doors(doors, configuration, admin, proxy)
         for coroutine in (_expire(router.index), reloader.run()):
             stack.callback(asyncio.create_task(coroutine).cancel)
         keeper.start(fleet.snapshots)
         # Also before the requests in flight get their time: whoever stops the router may lose patience.
         stack.push_async_callback(keeper.save)
-        yield Gateway(f"http://{f'[{host}]' if ':' in host else host}:{port}", router, fleet, relay, admin, reloader)
+        yield Gateway(url, admin_url, router, fleet, relay, admin, reloader)
 
 
 async def _fleet(
@@ -157,17 +160,6 @@ async def _fleet(
     )
     stack.push_async_callback(fleet.close)
     return fleet
-
-
-def _handler(admin: Admin, proxy: Proxy, relay: RelayServer) -> Callable[[Arrival], Coroutine[Any, Any, None] | None]:
-    async def answer(arrival: Arrival) -> None:
-        answer = await admin.answer(arrival)
-        await relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
-
-    def arrived(arrival: Arrival) -> Coroutine[Any, Any, None] | None:
-        return proxy.arrived(arrival) if admin.leaves(arrival) else answer(arrival)
-
-    return arrived
 
 
 async def _expire(index: PrefixIndex) -> None:

@@ -1,0 +1,36 @@
+"""Options of who may reach the router, by what address, and what the router itself may reach."""
+
+from dataclasses import dataclass
+
+from warmroute.config import option
+from warmroute.errors import ConfigError
+
+JOINED = "same"
+"""The word for `--admin-port` that puts the router's own pages on the traffic port."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessOptions:
+    """Addresses and rights; see each one's help. Raises ConfigError where a value cannot be used."""
+
+    admin_host: str = option("127.0.0.1", "address on which the router's own pages, and /metrics, are served")
+    admin_port: int | str | None = option(
+        None,
+        "port of the router's own pages; 0 takes a free one, 'same' serves them on the traffic port "
+        "(default: the port after --port; a free one with --port 0)",
+        metavar="PORT",
+        words=(JOINED,),
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.admin_port, int) and not 0 <= self.admin_port <= 65535:
+            raise ConfigError(f"admin_port must lie between 0 and 65535 or be '{JOINED}', not {self.admin_port}")
+
+
+def admin_port(access: AccessOptions, traffic_port: int) -> int | None:
+    """The port to listen on for the router's own pages; 0: any free one, None: they are on the traffic port."""
+    if isinstance(access.admin_port, str):
+        return None
+    if access.admin_port is not None:
+        return None if access.admin_port == traffic_port != 0 else access.admin_port
+    return 0 if traffic_port in (0, 65535) else traffic_port + 1

@@ -1,0 +1,88 @@
+"""Where requests come in: which of the router's pages are served at which address, and who may go on from there.
+
+The traffic port serves what goes to workers, and what load balancers and clients ask; everything that tells of the
+fleet or changes it is served on the admin port.
+"""
+
+import dataclasses
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from warmroute.gateway.access_options import admin_port
+from warmroute.gateway.admin import Admin, is_for_workers
+from warmroute.gateway.answers import Answer, error_answer
+from warmroute.gateway.configuration import Configuration
+from warmroute.gateway.proxy import Proxy
+from warmroute.gateway.relay import Arrival, RelayServer
+
+ON_BOTH = ("/health", "/ready", "/v1/models")
+"""The router's own pages that the traffic port serves as well."""
+
+# What operators ask takes milliseconds, but for a dump.
+_PAGES_GRACE_S = 1.0
+
+
+class Serves(StrEnum):
+    """What is served at an address."""
+
+    TRAFFIC = "traffic"
+    ADMIN = "admin"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Takes the requests of one address to the workers or to the router's own pages."""
+
+    serves: Serves
+    admin: Admin
+    proxy: Proxy
+    relay: RelayServer
+
+    def arrived(self, arrival: Arrival) -> Coroutine[Any, Any, None] | None:
+        """What answers a request; None where it is on its way already."""
+        if self.admin.leaves(arrival):
+            return self.proxy.arrived(arrival) if self.serves is not Serves.ADMIN else self._answer(arrival)
+        return self._answer(arrival)
+
+    async def _answer(self, arrival: Arrival) -> None:
+        answer = self._misdirected(arrival) or await self.admin.answer(arrival)
+        await self.relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
+
+    def _misdirected(self, arrival: Arrival) -> Answer | None:
+        path = arrival.path.rstrip("/") or "/"
+        if self.serves is Serves.BOTH or path in ON_BOTH:
+            return None
+        if self.serves is Serves.ADMIN:
+            if not is_for_workers(path):
+                return None
+            return error_answer(path, 404, "not_found", "requests for workers are taken on the traffic port")
+        if path.startswith("/warmroute/") or path == "/metrics":
+            return error_answer(path, 404, "not_found", f"{path} is served on the router's admin port")
+        return None
+
+
+async def open_doors(
+    stack: AsyncExitStack, configuration: Configuration, admin: Admin, proxy: Proxy
+) -> tuple[str, str]:
+    """Listen for traffic, and for operators at an address of their own; both as URLs. What is opened `stack` closes.
+
+    The relay of the pages has a thread of its own, so that a look at the router neither waits for traffic nor holds it
+    up. It is closed last: operators can look until the last request has ended.
+    """
+    access, config = configuration.access, configuration.serve
+    port = admin_port(access, config.port)
+    door = Door(Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, proxy.relay)
+    url = _url(*await proxy.relay.start(config.host, config.port, door.arrived))
+    if port is None:
+        return url, url
+    relay = RelayServer(dataclasses.replace(configuration.relay, relay_threads=1))
+    stack.push_async_callback(relay.close, _PAGES_GRACE_S)
+    return url, _url(*await relay.start(access.admin_host, port, Door(Serves.ADMIN, admin, proxy, relay).arrived))
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
