@@ -27,7 +27,10 @@ _KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:to
 # A worker that says that it has more data-parallel ranks is not believed: each costs a socket.
 _MOST_RANKS = 1024
 
-_NAMES = "|".join((*_RUNNING, *_WAITING, *_KV_USAGE, _CACHE_CONFIG))
+# prometheus_client's own; several processes behind one page do not tell it.
+_STARTED = "process_start_time_seconds"
+
+_NAMES = "|".join((*_RUNNING, *_WAITING, *_KV_USAGE, _CACHE_CONFIG, _STARTED))
 # name{labels} value [timestamp]
 _SAMPLE = re.compile(
     rf"^({_NAMES})(?:\{{(.*)\}})?[ \t]+([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)(?:[ \t].*)?$", re.MULTILINE
@@ -37,9 +40,14 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetrics:
-    """What `/metrics` tells; requests are running and waiting ones over all ranks."""
+    """What `/metrics` tells; requests are running and waiting ones over all ranks, `waiting` those that wait.
+
+    started_at: when the engine's process began, in seconds since 1970.
+    """
 
     requests: int | None = None
+    waiting: int | None = None
+    started_at: float | None = None
     kv_usage: float | None = None
     block_size: int | None = None
     capacity_blocks: int | None = None
@@ -93,6 +101,8 @@ def read_metrics(text: str) -> WorkerMetrics:
     ranks = max(1, round(totals.get(_CACHE_CONFIG, 1.0)))
     return WorkerMetrics(
         requests=_whole(running, waiting),
+        waiting=_whole(waiting, None),
+        started_at=totals.get(_STARTED),
         kv_usage=_first(totals, _KV_USAGE),
         block_size=_number(config.get("block_size")),
         capacity_blocks=None if blocks is None else max(1, blocks // ranks),
@@ -109,7 +119,7 @@ def read_kv_event_sources(body: Any, worker_url: str) -> tuple[EventSource, ...]
 
 
 def read_server_info(body: Any, worker_url: str) -> tuple[WorkerFacts, tuple[EventSource, ...]]:
-    """SGLang's `/server_info`: block size, capacity, and one publisher per data-parallel rank."""
+    """SGLang's `/server_info`: block size, capacity, limit of each rank, and one publisher per data-parallel rank."""
     if not isinstance(body, dict):
         return WorkerFacts(), ()
     told = body.get("kv_events")
@@ -117,7 +127,24 @@ def read_server_info(body: Any, worker_url: str) -> tuple[WorkerFacts, tuple[Eve
     block_size = _number(events.get("block_size")) or _number(body.get("page_size"))
     tokens = _number(body.get("max_total_num_tokens"))
     capacity = tokens // block_size if tokens and block_size else None
-    return WorkerFacts(block_size=block_size, capacity_blocks=capacity), _sglang_sources(events, worker_url)
+    facts = WorkerFacts(
+        block_size=block_size,
+        capacity_blocks=capacity,
+        max_running_requests=_running_limit(body),
+    )
+    return facts, _sglang_sources(events, worker_url)
+
+
+def _running_limit(body: Mapping[str, Any]) -> int | None:
+    """How many requests each rank of SGLang runs at once: as its scheduler has settled it, else as it was told to.
+
+    The option is for all ranks together where attention is data-parallel.
+    """
+    settled = next(iter(_items(body, "internal_states")), {})
+    told = _number(body.get("max_running_requests"))
+    if told is not None and body.get("enable_dp_attention") is True:
+        told = max(1, told // (_number(body.get("dp_size")) or 1))
+    return _number(settled.get("effective_max_running_requests_per_dp")) or told
 
 
 def reachable(endpoint: str, worker_url: str) -> str:

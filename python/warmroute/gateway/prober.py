@@ -1,7 +1,8 @@
 """Watching one worker: is it alive, what is it, how busy is it.
 
 Busy is not dead: a worker that answers late stays in use until it has missed several looks in a row; one that refuses
-the connection is down at once. Neither touches the load that is booked on it, nor what the index knows of its cache.
+the connection is down at once. Neither touches the load that is booked on it, nor what the index knows of its cache:
+that is doubted only where the engine's process may be another one.
 """
 
 import asyncio
@@ -33,6 +34,9 @@ _log = logging.getLogger(__name__)
 _MISSES_ALLOWED = 3
 # Models and adapters may be loaded later, so they are asked for again, but not at each look.
 _LOOKS_PER_DISCOVERY = 10
+# No engine loads a model, and no machine boots, in less. A process that is restarted sooner refuses connections
+# meanwhile, and is looked at each second.
+_SHORTEST_HIDDEN_RESTART_S = 30.0
 _WELL = (WorkerStatus.READY, WorkerStatus.DRAINING)
 
 
@@ -48,7 +52,8 @@ class Discovery:
 class Prober:
     """Looks at one worker every `interval_s` until cancelled.
 
-    `discovered` is called with every discovery; `came_up` whenever the worker was down, or never seen, and is ready.
+    `discovered` is called with every discovery; `came_up` whenever its process may be another than before, and is
+    ready. `faults` counts the ends of the watching that nobody foresaw, after which it began anew.
     """
 
     worker: Worker
@@ -58,12 +63,25 @@ class Prober:
     discovered: Callable[[Worker, Discovery], None]
     came_up: Callable[[Worker], None]
     last_look_at: float | None = None
+    faults: int = 0
+    _refused: bool = False  # since it was well
+    _well_at: float | None = None
+    _process_began_at: float | None = None
     _misses: int = 0
     _looks: int = 0
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Look, wait, look again; a fault in one look never ends the watching."""
+        """Look, wait, look again; no fault ends the watching."""
+        while True:
+            try:
+                await self._watch()
+            except Exception:
+                self.faults += 1
+                _log.exception("watching %s failed; it begins anew", self.worker.shown)
+                await asyncio.sleep(self.interval_s)
+
+    async def _watch(self) -> None:
         while True:
             await self.look()
             try:
@@ -84,7 +102,7 @@ class Prober:
             self._missed(error)
         except Exception:
             # An answer that nobody foresaw: the worker keeps its status, and the fault is told with its trace.
-            _log.exception("looking at %s failed", self.worker.id)
+            _log.exception("looking at %s failed", self.worker.shown)
         self.last_look_at = time.monotonic()
 
     async def _look(self) -> None:
@@ -96,27 +114,44 @@ class Prober:
         if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
             self.discovered(self.worker, await discover(self.session, self.worker.spec.url, metrics))
         self._looks += 1
-        if self.table.set_status(self.worker, WorkerStatus.READY):
-            _log.info("worker %s is %s", self.worker.id, self.worker.status)
+        self._note_well(metrics, time.monotonic())
+
+    def _note_well(self, metrics: WorkerMetrics, now: float) -> None:
+        restarted = self._may_be_another(metrics.started_at, now)
+        self._refused, self._well_at, self._process_began_at = False, now, metrics.started_at
+        if self.table.set_status(self.worker, WorkerStatus.READY, came_up_at=now):
+            _log.info("worker %s is %s", self.worker.shown, self.worker.status)
+        if restarted:
             self.came_up(self.worker)
+
+    def _may_be_another(self, began_at: float | None, now: float) -> bool:
+        """Whether the engine's process may be another than the one that was well last."""
+        if self._well_at is None:
+            return True
+        if began_at is not None and self._process_began_at is not None:
+            return began_at != self._process_began_at
+        away_s = now - self._well_at if self.worker.status not in _WELL else 0.0
+        return self._refused or away_s > _SHORTEST_HIDDEN_RESTART_S
 
     async def _take_load(self) -> WorkerMetrics:
         before = self.worker.requests
         metrics = await fetch_metrics(self.session, self.worker.spec.url)
         if metrics.requests is not None:
             own = max(before, self.worker.requests)
-            report = LoadReport(metrics.requests, metrics.kv_usage, time.monotonic())
+            report = LoadReport(metrics.requests, metrics.kv_usage, time.monotonic(), waiting=metrics.waiting)
             self.table.take_report(self.worker, report, own)
         return metrics
 
     def _missed(self, error: WorkerUnreachable) -> None:
         self._misses += 1
         refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+        self._refused = self._refused or refused
         if self.worker.status in _WELL and not refused and self._misses < _MISSES_ALLOWED:
             return
         first = self.worker.status is WorkerStatus.STARTING and self._misses == 1
         if self.table.set_status(self.worker, WorkerStatus.DOWN, str(error)) or first:
-            _log.warning("worker %s is down: %s; it is asked again every %g s", self.worker.id, error, self.interval_s)
+            told = "worker %s is down: %s; it is asked again every %g s"
+            _log.warning(told, self.worker.shown, error, self.interval_s)
 
 
 async def discover(session: aiohttp.ClientSession, url: str, metrics: WorkerMetrics) -> Discovery:
@@ -132,6 +167,7 @@ async def discover(session: aiohttp.ClientSession, url: str, metrics: WorkerMetr
             facts,
             block_size=facts.block_size or told.block_size,
             capacity_blocks=facts.capacity_blocks or told.capacity_blocks,
+            max_running_requests=told.max_running_requests,
         )
     return Discovery(facts, sources)
 

@@ -4,7 +4,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,8 @@ class Proxy:
         if request is None:
             return self._read_and_handle(arrival, endpoint)
         self._count(request, endpoint)
+        if self._must_wait(request):
+            return self._see_through(arrival, request)
         verdict = self.router.route(request, time.monotonic(), self.rng)
         if isinstance(verdict, Refusal):
             return self._refuse(arrival, verdict)
@@ -77,41 +79,70 @@ class Proxy:
         endpoint = endpoint_of(arrival.path)
         request = await self.reader.read(arrival, endpoint)
         self._count(request, endpoint)
-        await self._see_through(arrival, request, set())
+        await self._see_through(arrival, request)
 
     async def _read_and_handle(self, arrival: Arrival, endpoint: Endpoint) -> None:
         request = await self.reader.read_on(arrival, endpoint)
         self._count(request, endpoint)
-        await self._see_through(arrival, request, set())
+        await self._see_through(arrival, request)
 
-    async def _see_through(self, arrival: Arrival, request: RouteRequest, tried: set[WorkerId]) -> None:
-        """Ask one worker after the other. `tried`: those that have failed this request."""
-        while not self.relay.gone(arrival.request_id):
-            verdict = self.router.route(request, time.monotonic(), self.rng, tried=tried)
-            if isinstance(verdict, Refusal):
-                await self._refuse(arrival, verdict)
-                return
+    async def _see_through(self, arrival: Arrival, request: RouteRequest) -> None:
+        """Ask one worker after the other, the first one when it has room."""
+        if self.relay.gone(arrival.request_id):
+            return
+        if self.room is not None and self._must_wait(request):
+            verdict = await self.room.wait(arrival, request, self.tenant_of(arrival))
+        else:
+            verdict = self.router.route(request, time.monotonic(), self.rng)
+        await self._ask(arrival, verdict, set())
+
+    async def _ask(self, arrival: Arrival, verdict: Decision | Refusal | None, tried: set[WorkerId]) -> None:
+        """Ask the worker that was decided on, then others. `tried`: those that have failed this request."""
+        while isinstance(verdict, Decision):
             ended = await self._attempt(arrival, verdict)
             if not isinstance(ended, AttemptFailed):
                 return
-            if not await self._goes_on(arrival, verdict, ended, tried):
-                return
-
-    async def _goes_on(self, arrival: Arrival, decision: Decision, failed: AttemptFailed, tried: set[WorkerId]) -> bool:
-        """Whether another worker may be tried; if not the client has been told."""
-        tried.add(decision.worker.id)
-        if len(tried) < self.max_attempts:
-            return True
-        detail = f"{len(tried)} workers failed this request; the last: {failed.message}"
-        await self._refuse(arrival, self.router.give_up(decision.request, detail))
-        return False
+            verdict = await self._next(arrival, verdict, ended, tried)
+        if verdict is not None:
+            await self._refuse(arrival, verdict)
 
     async def _go_on(self, arrival: Arrival, decision: Decision, failed: AttemptFailed) -> None:
         tried: set[WorkerId] = set()
-        if await self._goes_on(arrival, decision, failed, tried):
-            await self._see_through(arrival, decision.request, tried)
+        await self._ask(arrival, await self._next(arrival, decision, failed, tried), tried)
+
+    async def _next(
+        self, arrival: Arrival, decision: Decision, failed: AttemptFailed, tried: set[WorkerId]
+    ) -> Decision | Refusal | None:
+        """Who is asked after a worker has failed the request, and who is not; None where the client has left.
+
+        A request waits for room once only: the second time it may take the place of the one who failed it.
+        """
+        if self.relay.gone(arrival.request_id):
+            return None
+        tried.add(decision.worker.id)
+        now = time.monotonic()
+        why_not = self._why_not_again(decision, failed, tried, now)
+        if why_not is None:
+            return self.router.route(decision.request, now, self.rng, tried=tried)
+        return self.router.give_up(decision.request, why_not)
+
+    def _why_not_again(
+        self, decision: Decision, failed: AttemptFailed, tried: Collection[WorkerId], now: float
+    ) -> str | None:
+        """Why no other worker is asked; None where one may be."""
+        if len(tried) >= self.max_attempts:
+            return f"{len(tried)} workers failed this request; the last, {decision.worker.shown}: {failed.kind}"
+        if failed.kind in _UNREACHED or self.budget.take(now):
+            return None
+        return f"{decision.worker.shown} failed it ({failed.kind}), and so many requests fail that none is tried again"
+
+    def _must_wait(self, request: RouteRequest) -> bool:
+        """Whether a request that has just come has to wait. Where no worker is full that costs two looks."""
+        room = self.room
+        return room is not None and bool(self.router.table.saturated or len(room)) and room.concerns(request)
 
     def _count(self, request: RouteRequest, endpoint: Endpoint) -> None:
+        self.budget.request()
         if endpoint is not Endpoint.OTHER:
             self.prompts[request.match, request.untold or ""] += 1
 
@@ -162,7 +193,7 @@ class Proxy:
 
     def _not_sent(self, decision: Decision) -> None:
         """The relay did not take it, so nothing was sent and no callback will come."""
-        self.router.settle(decision, Outcome(False, False, time.monotonic()))
+        self.router.settle(decision, Outcome(False, False, time.monotonic(), unsent=True))
 
     def _settle(self, decision: Decision, event: AttemptFailed | RelayOutcome) -> None:
         self.router.settle(decision, outcome_of(event), self.rng)
@@ -189,7 +220,7 @@ def _headers_for_client(decision: Decision) -> list[tuple[str, str]]:
     """What the client is told beside the worker's own words."""
     return [
         (REQUEST_ID_HEADER, decision.request.request_id),
-        ("x-warmroute-worker", decision.worker.id),
+        ("x-warmroute-worker", decision.worker.shown),
         ("x-warmroute-cached-tokens", str(decision.cached_tokens)),
         (MATCH_HEADER, decision.request.match),
     ]
