@@ -1,6 +1,7 @@
 """From a request as it arrived to what the router needs to know of it."""
 
 import random
+from array import array
 from dataclasses import dataclass, field
 
 from warmroute._native import PlainChat
@@ -58,13 +59,13 @@ class Reader:
                 return self._plain(arrival, chat, told)
         return await self._careful(arrival, endpoint)
 
-    def _plain(self, arrival: Arrival, chat: PlainChat, tokens: TokenIds) -> RouteRequest:
-        self._estimate.learn(arrival.body_bytes, tokens.total)
+    def _plain(self, arrival: Arrival, chat: PlainChat, ids: "array[int]") -> RouteRequest:
+        self._estimate.learn(arrival.body_bytes, len(ids))
         return RouteRequest(
             request_id=self._request_id(arrival),
             model=chat.model,
-            token_ids=tokens.ids,
-            prompt_tokens=tokens.total,
+            token_ids=ids,
+            prompt_tokens=len(ids),
             stream=chat.stream,
             max_tokens=chat.max_tokens,
             rank=_rank(arrival.header(RANK_HEADER)),

@@ -43,7 +43,11 @@ class Tokenizers:
 
     def of(self, names: Sequence[str]) -> LocalTokenizer | None:
         """The tokenizer of the first of `names` that has one of its own."""
-        return next((self._own[name] for name in names if name in self._own), self._for_all)
+        own = self._own
+        for name in names if own else ():
+            if name in own:
+                return own[name]
+        return self._for_all
 
     def each(self) -> list[tuple[str, LocalTokenizer]]:
         """Every tokenizer once, with a model that it is for; '' where it is for all."""

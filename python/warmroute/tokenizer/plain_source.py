@@ -7,7 +7,6 @@ from warmroute._native import PlainChat, PlainUnknown
 from warmroute.tokenizer.encode_pool import EncodePool
 from warmroute.tokenizer.per_model import ServedBy, Tokenizers
 from warmroute.tokenizer.plain_chats import PlainChats
-from warmroute.tokenizer.token_ids import TokenIds
 
 # Text that was never seen takes 20 us for 1,000 bytes; the hop to a thread and back takes 200.
 _INLINE_BYTES = 4_096
@@ -30,16 +29,16 @@ class PlainChatSource:
         self._pool = pool
         self._timeout_s = timeout_s
 
-    def tell_now(self, chat: PlainChat) -> TokenIds | None:
-        """The tokens, if they can be told at once."""
+    def tell_now(self, chat: PlainChat) -> "array[int] | None":
+        """The ids, if they can be told at once."""
         chats = self._chats(chat)
         told = None if chats is None else chats.tell(chat, _INLINE_BYTES)
         if told == PlainUnknown.SIGNATURE and chats is not None and len(chat.signature) <= _INLINE_MESSAGES:
             told = chats.tell(chat, _INLINE_BYTES) if self._learn(chats, chat) else None
-        return TokenIds(told, len(told)) if isinstance(told, array) else None
+        return told if isinstance(told, array) else None
 
-    async def tell(self, chat: PlainChat) -> TokenIds | None:
-        """The tokens, if they can be told before the time is up, in a thread."""
+    async def tell(self, chat: PlainChat) -> "array[int] | None":
+        """The ids, if they can be told before the time is up, in a thread."""
         chats = self._chats(chat)
         if chats is None or self._pool.is_full or not self._is_worth_it(chats, chat):
             return None
@@ -49,11 +48,11 @@ class PlainChatSource:
         except TimeoutError:
             return None
 
-    def _tell_whole(self, chats: PlainChats, chat: PlainChat) -> TokenIds | None:
+    def _tell_whole(self, chats: PlainChats, chat: PlainChat) -> "array[int] | None":
         told = chats.tell(chat, _LONGEST_BYTES)
         if told == PlainUnknown.SIGNATURE and self._learn(chats, chat):
             told = chats.tell(chat, _LONGEST_BYTES)
-        return TokenIds(told, len(told)) if isinstance(told, array) else None
+        return told if isinstance(told, array) else None
 
     def _learn(self, chats: PlainChats, chat: PlainChat) -> bool:
         return self._is_worth_it(chats, chat) and chats.learn(chat.signature)

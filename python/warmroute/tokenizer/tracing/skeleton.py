@@ -48,7 +48,7 @@ class TracingTemplate(ChatTemplate):
         """Whether the dates that were written are still today's; the next runs write new ones."""
         assert isinstance(self._environment, TracingEnvironment)
         dates = self._environment.dates
-        if all(self._clock().strftime(form) == written for form, written in dates.items()):
+        if not dates or all(self._clock().strftime(form) == written for form, written in dates.items()):
             return True
         dates.clear()
         return False
