@@ -9,6 +9,7 @@ from pathlib import Path
 
 import uvloop
 
+from warmroute.admission import FailoverOptions
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace, option_names, reject_unknown_keys
 from warmroute.gateway.access_options import AccessOptions
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, ServeConfig)
     add_options(parser.add_argument_group("access"), AccessOptions)
     add_options(parser.add_argument_group("relay"), RelayOptions)
+    add_options(parser.add_argument_group("failover and queue"), FailoverOptions)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,12 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
 def read_configuration(arguments: argparse.Namespace) -> Configuration:
     """Options and workers from file, environment and command line. Raises ConfigError."""
     values, from_file = read_config_file(arguments.config) if arguments.config else ({}, ())
-    known = option_names(ServeConfig, AccessOptions, RelayOptions)
+    known = option_names(ServeConfig, AccessOptions, RelayOptions, FailoverOptions)
     reject_unknown_keys(values, known + ["workers"], where=str(arguments.config))
     config = from_namespace(ServeConfig, arguments, environ=os.environ, file_values=values)
     relay_options = from_namespace(RelayOptions, arguments, environ=os.environ, file_values=values)
     access = from_namespace(AccessOptions, arguments, environ=os.environ, file_values=values)
-    return Configuration(config, relay_options, access, worker_specs(config, from_file), arguments.config)
+    failover = from_namespace(FailoverOptions, arguments, environ=os.environ, file_values=values)
+    specs = worker_specs(config, from_file)
+    return Configuration(config, relay_options, access, specs, arguments.config, failover)
 
 
 def raise_file_limit() -> None:

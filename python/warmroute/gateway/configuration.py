@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warmroute.admission import FailoverOptions
 from warmroute.gateway.access_options import AccessOptions
 from warmroute.gateway.options import ServeConfig
 from warmroute.gateway.relay import RelayOptions
@@ -21,6 +22,7 @@ class Configuration:
     access: AccessOptions = field(default_factory=AccessOptions)
     specs: tuple[WorkerSpec, ...] = ()
     file: Path | None = None
+    failover: FailoverOptions = field(default_factory=FailoverOptions)
 
     def files(self) -> tuple[Path, ...]:
         """The files that are worth a reload when they change."""

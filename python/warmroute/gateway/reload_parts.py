@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warmroute.gateway.configuration import Configuration
+from warmroute.gateway.failover import apply_failover
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.origin import Origin
 from warmroute.gateway.proxy import Proxy
@@ -78,6 +79,7 @@ class Settings:
             if old.serve.policy != config.policy:
                 self.router.policy = POLICIES[config.policy]()
             self.proxy.max_attempts = config.max_attempts
+            apply_failover(new.failover, self.router, self.proxy)
             self.fleet.look_every(config.probe_interval_s)
             self.fleet.block_size = config.block_size
             self.keeper.interval_s = config.state_interval_s

@@ -21,6 +21,7 @@ from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.configuration import Configuration, ReadConfiguration
 from warmroute.gateway.door import open_doors
+from warmroute.gateway.failover import apply_failover
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.index_pages import IndexPages
@@ -110,6 +111,7 @@ async def running_gateway(
         rng = random.Random(config.seed)
         reader = Reader(tokens.source, tokens.plain, rng)
         proxy = Proxy(router, relay, reader, rng, config.max_attempts, fleet.suspect, fleet.look_at)
+        apply_failover(configuration.failover, router, proxy)
         for collector in (
             audit,
             StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
