@@ -78,7 +78,7 @@ async def routed(*engines: Heard, **limits: int) -> AsyncIterator[Routed]:
     )
     async with (
         _served(engines) as specs,
-        running_gateway(Configuration(config, RelayOptions(**limits), specs)) as gateway,
+        running_gateway(Configuration(config, RelayOptions(**limits), specs=specs)) as gateway,
     ):
         await _until_ready(gateway, len(engines))
         async with aiohttp.ClientSession() as session:
