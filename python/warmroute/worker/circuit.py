@@ -105,7 +105,7 @@ class Circuit:
         """A request is answered, well so far: that is as much as a try has to show."""
         self._alive_at = now
         if self.is_open and sent_at >= self._opened_at:
-            self._close()
+            self._close(sent_at)
 
     def ended(self, sign: Sign, sent_at: float, now: float, retry_after_s: float | None = None, u: float = 0.5) -> None:
         """A request that went out at `sent_at` has ended. `u`: a random number in [0, 1), spreads the rests."""
@@ -156,8 +156,9 @@ class Circuit:
         self.retry_at = now + _rest_s(self._rests) * (1.0 + JITTER * (2.0 * u - 1.0))
         self._rests += 1
 
-    def _close(self) -> None:
-        self.is_open, self._trying_since = False, None
+    def _close(self, sent_at: float) -> None:
+        """The request sent at `sent_at` has shown that it works; what was sent before tells nothing new."""
+        self.is_open, self._trying_since, self._counted_at = False, None, sent_at
         self._in_a_row, self._separate, self._share = 0, 0, 0.0
 
 
