@@ -130,7 +130,18 @@ async def start_router(
 ) -> Server:
     """Start `warmroute serve` before `workers` and wait until it is ready. Raises StartError."""
     port = free_port()
-    argv = [sys.executable, "-m", "warmroute", "serve", "--host", "127.0.0.1", "--port", str(port)]
+    argv = [
+        sys.executable,
+        "-m",
+        "warmroute",
+        "serve",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--admin-port",
+        "same",
+    ]
     argv += [part for worker in workers for part in ("--worker", worker.url)]
     process = Process.start("warmroute", [*argv, "--tokenizer", str(tokenizer)], logs / "warmroute.log")
     router = Server(process, port)

@@ -42,7 +42,7 @@ async def test_a_worker_that_is_not_there_is_kept_shown_and_taken_when_it_comes(
             assert response.status == 503
             assert response.headers["retry-after"] == "1"
             assert response.headers["x-warmroute-refused"] == "no-worker-ready"
-            assert url in (await response.json())["error"]["message"]
+            assert default_name(WorkerId(url)) in (await response.json())["error"]["message"]
         page = await until(gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["status"] == "down")
         assert "Connect" in page["workers"][0]["reason"]
         async with engine(port=port):

@@ -64,16 +64,18 @@ async def test_a_draining_worker_finishes_its_stream_and_gets_nothing_new(sessio
     async with engine(*_SLOW) as first, engine(*_SLOW) as second, router([first.url, second.url]) as gate:
         await until_ready(gate.admin_url, 2)
         async with streaming(session, gate.url) as stream:
-            page = await until(gate.admin_url, "/warmroute/workers", lambda page: any(w["requests"] for w in page["workers"]))
+            page = await until(
+                gate.admin_url, "/warmroute/workers", lambda page: any(w["requests"] for w in page["workers"])
+            )
             (busy,) = (worker["url"] for worker in page["workers"] if worker["requests"])
-            status, report = await drain(session, gate.url, url=busy, timeout_s="0")
+            status, report = await drain(session, gate.admin_url, url=busy, timeout_s="0")
             assert (status, report["requests"], report["done"], report["status"]) == (202, 1, False, "draining")
             # Its prefix lies there, and counts for nothing.
             shown = stream.headers["x-warmroute-worker"]
             assert shown not in await homes(session, gate, 6)
             body = await stream.read()
             assert body.rstrip().endswith(b"[DONE]")
-        assert await drain(session, gate.url, url=busy) == (200, report | {"requests": 0, "done": True})
+        assert await drain(session, gate.admin_url, url=busy) == (200, report | {"requests": 0, "done": True})
         async with session.delete(f"{gate.admin_url}/warmroute/workers/drain", params={"url": busy}) as response:
             assert (response.status, (await response.json())["status"]) == (200, "ready")
         assert shown in await homes(session, gate, 6)
@@ -81,18 +83,18 @@ async def test_a_draining_worker_finishes_its_stream_and_gets_nothing_new(sessio
 
 async def test_whom_nobody_knows_cannot_be_drained(session: aiohttp.ClientSession) -> None:
     async with router([]) as gate:
-        assert (await drain(session, gate.url, url="http://127.0.0.1:9"))[0] == 404
-        assert (await drain(session, gate.url, name="nobody"))[0] == 404
-        assert (await drain(session, gate.url))[0] == 400
-        assert (await drain(session, gate.url, url="no url"))[0] == 400
+        assert (await drain(session, gate.admin_url, url="http://127.0.0.1:9"))[0] == 404
+        assert (await drain(session, gate.admin_url, name="nobody"))[0] == 404
+        assert (await drain(session, gate.admin_url))[0] == 400
+        assert (await drain(session, gate.admin_url, url="no url"))[0] == 400
         for time in ("soon", "nan", "-1", "1e99"):
-            assert (await drain(session, gate.url, url="http://127.0.0.1:9", timeout_s=time))[0] == 400
+            assert (await drain(session, gate.admin_url, url="http://127.0.0.1:9", timeout_s=time))[0] == 400
 
 
 async def test_when_all_workers_drain_requests_are_refused_for_a_while(session: aiohttp.ClientSession) -> None:
     async with engine() as only, router([only.url]) as gate:
         await until_ready(gate.admin_url, 1)
-        assert (await drain(session, gate.url, url=only.url))[0] == 200
+        assert (await drain(session, gate.admin_url, url=only.url))[0] == 200
         async with session.post(f"{gate.url}/v1/completions", json=_SHORT) as response:
             assert (response.status, response.headers["x-warmroute-refused"]) == (503, "no-worker-ready")
         async with session.get(f"{gate.url}/ready") as response:
@@ -103,15 +105,15 @@ async def test_the_command_waits_and_says_by_its_exit_code_what_is_left(session:
     async with engine(*_SLOW) as only, router([only.url]) as gate:
         await until_ready(gate.admin_url, 1)
         async with streaming(session, gate.url) as stream:
-            left = await warmroute("drain", only.url, "--url", gate.url, "--timeout-s", "0")
+            left = await warmroute("drain", only.url, "--url", gate.admin_url, "--timeout-s", "0")
             assert left == (1, "1 requests are left\n", "")
-            code, text, told = await warmroute("drain", only.url, "--url", gate.url, "--json")
+            code, text, told = await warmroute("drain", only.url, "--url", gate.admin_url, "--json")
             assert (code, json.loads(text)["done"]) == (0, True)
             assert "1 requests left" in told
             assert (await stream.read()).rstrip().endswith(b"[DONE]")
-        code, text, _ = await warmroute("drain", json.loads(text)["worker"], "--undo", "--url", gate.url)
+        code, text, _ = await warmroute("drain", json.loads(text)["worker"], "--undo", "--url", gate.admin_url)
         assert (code, text.endswith("is ready\n")) == (0, True)
-        assert (await warmroute("drain", "nobody", "--url", gate.url))[0] == 2
+        assert (await warmroute("drain", "nobody", "--url", gate.admin_url))[0] == 2
 
 
 async def test_a_router_that_leaves_says_so_first_and_then_finishes(session: aiohttp.ClientSession) -> None:

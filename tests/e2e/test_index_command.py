@@ -67,17 +67,17 @@ async def warm_router(*flags: str) -> AsyncIterator[tuple[Running, Running]]:
 async def test_stats_and_check_of_a_running_router_and_of_its_dump(tmp_path: Path) -> None:
     file = str(tmp_path / "caches.index")
     async with warm_router() as (only, gate):
-        code, told = await index_json("stats", "--url", gate.url)
+        code, told = await index_json("stats", "--url", gate.admin_url)
         (lane,) = told["lanes"]
         assert (code, lane["worker"], lane["block_sizes"]) == (0, only.url, {"16": _BLOCKS})
         assert (lane["blocks"]["confirmed"], lane["blocks"]["device"]) == (_BLOCKS, _BLOCKS)
         assert (lane["complete"], lane["rank"]) == (True, None)
         assert told["counts"]["blocks"] == _BLOCKS
         assert told["state_file"] is None, "no file without a port to name it by"
-        code, output, _ = await index("stats", "--url", gate.url)
+        code, output, _ = await index("stats", "--url", gate.admin_url)
         assert (code, only.url in output, "yes" in output) == (0, True, True)
-        assert await index_json("check", "--url", gate.url) == (0, _SOUND)
-        code, output, errors = await index("dump", file, "--url", gate.url)
+        assert await index_json("check", "--url", gate.admin_url) == (0, _SOUND)
+        code, output, errors = await index("dump", file, "--url", gate.admin_url)
         assert (code, errors) == (0, "")
         assert output.startswith(f"{file}: 1 lanes, ")
     code, told = await index_json("stats", "--file", file)
@@ -96,27 +96,31 @@ async def test_a_dump_gives_another_router_what_no_replay_brings(tmp_path: Path)
         async with aiohttp.ClientSession() as session, session.post(f"{first.url}/v1/completions", json=body):
             pass
         await until(first.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["blocks"] == _BLOCKS + 2)
-        assert (await index("dump", str(file), "--url", first.url))[0] == 0
+        assert (await index("dump", str(file), "--url", first.admin_url))[0] == 0
         async with router([only.url]) as second:
             await until(second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"])
-            await until(second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["connected"])
-            await until(second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"])
-            assert await explained(second.url) == 0
-            code, told = await index_json("load", str(file), "--url", second.url)
+            await until(
+                second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["connected"]
+            )
+            await until(
+                second.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"]
+            )
+            assert await explained(second.admin_url) == 0
+            code, told = await index_json("load", str(file), "--url", second.admin_url)
             assert (code, [(lane["taken"], lane["blocks"]) for lane in told["lanes"]]) == (0, [(True, _BLOCKS + 2)])
             await until_ready(second.admin_url, 1)
-            assert await explained(second.url) == await explained(first.url) == _BLOCKS * 16
-            assert (await index("check", "--url", second.url))[0] == 0
+            assert await explained(second.admin_url) == await explained(first.admin_url) == _BLOCKS * 16
+            assert (await index("check", "--url", second.admin_url))[0] == 0
             # What was loaded goes on with the stream.
             await ask(second.url)
-            assert (await index_json("stats", "--url", second.url))[1]["lanes"][0]["complete"] is True
+            assert (await index_json("stats", "--url", second.admin_url))[1]["lanes"][0]["complete"] is True
 
 
 @pytest.mark.timeout(120)
 async def test_lanes_that_are_not_taken_are_told_with_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "caches.index"
     async with warm_router() as (_, gate):
-        assert (await index("dump", str(file), "--url", gate.url))[0] == 0
+        assert (await index("dump", str(file), "--url", gate.admin_url))[0] == 0
         state = read(file)
         assert state is not None
         (lane,) = state.lanes
@@ -127,32 +131,34 @@ async def test_lanes_that_are_not_taken_are_told_with_the_reason(tmp_path: Path)
             replace(lane, blob=b"rubbish"),
         )
         write(file, SavedState(state.saved_at, state.router, lanes))
-        code, told = await index_json("load", str(file), "--url", gate.url)
+        code, told = await index_json("load", str(file), "--url", gate.admin_url)
         assert code == 1
         assert [told_lane["taken"] for told_lane in told["lanes"]] == [False] * 4
         for told_lane, reason in zip(
             told["lanes"], ("no such worker", "no KV events at", "no position", "cannot be read"), strict=True
         ):
             assert reason in told_lane["detail"]
-        assert await explained(gate.url) == _BLOCKS * 16, "what was known is not lost"
+        assert await explained(gate.admin_url) == _BLOCKS * 16, "what was known is not lost"
 
 
 @pytest.mark.timeout(120)
 async def test_a_position_of_another_process_is_not_believed(tmp_path: Path) -> None:
     file = tmp_path / "caches.index"
     async with warm_router() as (_, gate):
-        assert (await index("dump", str(file), "--url", gate.url))[0] == 0
+        assert (await index("dump", str(file), "--url", gate.admin_url))[0] == 0
         state = read(file)
         assert state is not None
         (lane,) = state.lanes
         assert lane.position is not None
         foreign = replace(lane, position=Position(lane.position.seq, lane.position.mark ^ 1))
         write(file, SavedState(state.saved_at, state.router, (foreign,)))
-        assert (await index("load", str(file), "--url", gate.url))[0] == 0
+        assert (await index("load", str(file), "--url", gate.admin_url))[0] == 0
         # One replay to verify the position, one from the beginning.
-        await until(gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"] == 2)
+        await until(
+            gate.admin_url, "/warmroute/workers", lambda page: page["workers"][0]["kv_events"][0]["replays"] == 2
+        )
         await until_ready(gate.admin_url, 1)
-        assert await explained(gate.url) == _BLOCKS * 16, "learned anew by replay"
+        assert await explained(gate.admin_url) == _BLOCKS * 16, "learned anew by replay"
 
 
 @pytest.mark.timeout(60)

@@ -19,7 +19,7 @@ async def polled(worker: Running, folder: Path, path: str = "") -> AsyncIterator
     """A router that asks `worker` for its events."""
     config = folder / "warmroute.toml"
     config.write_text(f'[[workers]]\nurl = "{worker.url}"\nkv_events = "{worker.url}{path}"\n')
-    async with router([], "--config", str(config)) as gate, aiohttp.ClientSession() as session:
+    async with router([], "--config", str(config), "--admin-port", "same") as gate, aiohttp.ClientSession() as session:
         yield gate.url, session
 
 

@@ -19,7 +19,7 @@ async def two_ranks(*flags: str) -> AsyncIterator[tuple[str, str, aiohttp.Client
     """(engine, router, session)"""
     async with (
         engine(*_ENGINE, *flags) as worker,
-        router([worker.url]) as gate,
+        router([worker.url], "--admin-port", "same") as gate,
         aiohttp.ClientSession() as session,
     ):
         await until_ready(gate.admin_url, 1)

@@ -74,7 +74,7 @@ async def kill_under_load(gate: Running, path: Path) -> None:
         tasks = [asyncio.create_task(load(session, gate.url, prompts(random.Random(seed)))) for seed in range(6)]
         # More batches than a replay could bring back.
         await until(
-            gate.url,
+            gate.admin_url,
             "/warmroute/workers",
             lambda page: all((e["last_seq"] or 0) > 400 for w in page["workers"] for e in w["kv_events"]),
             limit_s=60.0,
@@ -123,7 +123,7 @@ async def test_killed_under_load_it_routes_at_once_and_predicts_exactly(tmp_path
             asked, exact = await exactness(gate.url, 8.0, range(6))
             assert asked >= 100
             assert exact >= 0.99 * asked, f"{exact} of {asked}"
-            for worker in (await known(gate.url)).values():
+            for worker in (await known(gate.admin_url)).values():
                 (stream,) = worker["kv_events"]
                 # From the file and a short replay: by a replay alone the view could not be complete.
                 assert (stream["complete"], stream["restarts"]) == (True, 0)
@@ -139,13 +139,13 @@ async def test_a_stop_keeps_what_was_known(tmp_path: Path) -> None:
             for prompt in prompts(random.Random(1)):
                 await ask(session, gate.url, prompt)
             assert not path.exists()
-            before = {url: worker["blocks"] for url, worker in (await known(gate.url)).items()}
+            before = {url: worker["blocks"] for url, worker in (await known(gate.admin_url)).items()}
         state = read(path)
         assert state is not None
         assert {lane.worker for lane in state.lanes} == set(engines)
         async with router(engines, *killed_or_stopped(path)) as gate:
             await until_ready(gate.admin_url, 2)
-            after = {url: worker["blocks"] for url, worker in (await known(gate.url)).items()}
+            after = {url: worker["blocks"] for url, worker in (await known(gate.admin_url)).items()}
             assert after == before
             asked, exact = await exactness(gate.url, 2.0, [1])
             assert (asked > 10, exact) == (True, asked)

@@ -184,7 +184,7 @@ async def test_cached_tokens_that_are_not_told_are_unknown_and_not_zero(usage: A
     async with engine.serve() as url, routing(engine) as gateway, aiohttp.ClientSession() as session:
         while not await sent(session, gateway.url, tokens(*random.Random(1).sample(range(1000), 40))):
             await asyncio.sleep(0.02)
-        series = await figures(session, gateway.url, url)
+        series = await figures(session, gateway.admin_url, url)
     predictions = {name: value for name, value in series.items() if name.startswith("warmroute_predictions_total")}
     result = "unknown" if reported is None else "exact" if reported == 0 else "under"
     assert predictions == {f"warmroute_predictions_total/{result}": 1.0}

@@ -58,7 +58,9 @@ async def test_each_decision_says_how_well_it_knew_the_prompt(session: aiohttp.C
                 assert response.headers["x-warmroute-match"] == match
         counted = {("exact", ""): 2.0} | {(match, reason): 1.0 for _, _, match, reason in cases if reason}
         assert await prompts(session, gate) == counted
-        state = await until(gate.admin_url, "/warmroute/state", lambda page: page["tokenizers"] == {MODEL: "same-as-engine"})
+        state = await until(
+            gate.admin_url, "/warmroute/state", lambda page: page["tokenizers"] == {MODEL: "same-as-engine"}
+        )
         assert {"match": "text-prefix", "reason": "multimodal", "count": 1} in state["prompts"]
 
 

@@ -46,7 +46,10 @@ class Front:
 
 @asynccontextmanager
 async def fronted(*flags: str) -> AsyncIterator[Front]:
-    async with engine("--data-parallel-size", "3", *flags) as worker, router([worker.url]) as gate:
+    async with (
+        engine("--data-parallel-size", "3", *flags) as worker,
+        router([worker.url], "--admin-port", "same") as gate,
+    ):
         await until_ready(gate.admin_url, 1)
         async with aiohttp.ClientSession() as session:
             yield Front(session, gate.url)

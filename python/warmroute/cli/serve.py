@@ -71,7 +71,7 @@ def read_configuration(arguments: argparse.Namespace) -> Configuration:
     access = from_namespace(AccessOptions, arguments, environ=os.environ, file_values=values)
     failover = from_namespace(FailoverOptions, arguments, environ=os.environ, file_values=values)
     specs = worker_specs(config, from_file)
-    return Configuration(config, relay_options, access, specs, arguments.config, failover)
+    return Configuration(config, relay_options, specs, arguments.config, access, failover)
 
 
 def raise_file_limit() -> None:

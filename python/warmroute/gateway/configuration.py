@@ -19,9 +19,9 @@ class Configuration:
 
     serve: ServeConfig
     relay: RelayOptions = field(default_factory=RelayOptions)
-    access: AccessOptions = field(default_factory=AccessOptions)
     specs: tuple[WorkerSpec, ...] = ()
     file: Path | None = None
+    access: AccessOptions = field(default_factory=AccessOptions)
     failover: FailoverOptions = field(default_factory=FailoverOptions)
 
     def files(self) -> tuple[Path, ...]:
