@@ -66,6 +66,14 @@ class ServeConfig:
         "seconds between SIGTERM, when /ready begins to say 503, and the end of accepting; for load balancers",
         live=True,
     )
+    take_over: bool = option(
+        False,
+        "take the listening sockets of the router that runs on the same state file, and let it finish; without one, "
+        "start as usual",
+    )
+    hand_over_grace_s: float = option(
+        3600.0, "seconds that requests in flight get to finish once another router has taken over", live=True
+    )
     state_file: str | None = option(
         None,
         "file in which a restarted router finds what the caches hold; '' keeps none "
@@ -82,7 +90,7 @@ class ServeConfig:
     def __post_init__(self) -> None:
         check_range(self, 0, 65535, "port")
         check_range(self, SHORTEST_S, LONGEST_S, "probe_interval_s", "probe_timeout_s", "tokenize_timeout_s")
-        check_range(self, 0, LONGEST_S, "grace_s", "drain_delay_s")
+        check_range(self, 0, LONGEST_S, "grace_s", "drain_delay_s", "hand_over_grace_s")
         check_range(self, SHORTEST_S, LONGEST_S, "state_interval_s")
         check_range(self, 0, 1_048_576, "tokenizer_cache_mb")
         check_range(self, 1, 1024, "tokenizer_threads", "event_threads", "max_attempts")

@@ -87,6 +87,10 @@ class Registrations:
             self._task = None
             await self._write()
 
+    async def save(self) -> None:
+        """Write the file now, if something has changed."""
+        await self._write()
+
     def abandon(self) -> None:
         """Write nothing more: the file is another process's now."""
         self.path = None

@@ -100,6 +100,10 @@ class StateKeeper:
             self._take = None
         self._executor.shutdown()
 
+    def abandon(self) -> None:
+        """Write nothing more: the file is another process's now."""
+        self.path = None
+
     def report(self) -> dict[str, Any] | None:
         """The file as people see it; None where none is kept."""
         if self.path is None:
