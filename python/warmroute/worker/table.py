@@ -319,7 +319,7 @@ class WorkerTable:
         for loaded in (worker, booking.lane):
             loaded.prefilling += 1
             loaded.queued_tokens += prefill_tokens
-        if worker.requests >= worker.full_at or self.saturated:
+        if worker.full_at < LARGEST_COUNT:
             self._weigh(worker)
         self._bookings_made += 1
         self._bookings[id(booking)] = booking
