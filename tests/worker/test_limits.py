@@ -1,0 +1,154 @@
+"""From when on a worker is full, and how much one that has come up may have."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmroute.worker import LARGEST_COUNT, LoadReport, Worker, WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
+from warmroute.worker.ceiling import Ceiling, with_stock
+
+
+def ready(table: WorkerTable, name: str, came_up_at: float | None = None, **spec: int) -> Worker:
+    worker = table.add(WorkerSpec(f"http://{name}:1", **spec))  # type: ignore[arg-type]
+    table.set_status(worker, WorkerStatus.READY, came_up_at=came_up_at)
+    return worker
+
+
+def look(table: WorkerTable, worker: Worker, running: int, waiting: int, at: float = 0.0) -> None:
+    table.take_report(worker, LoadReport(running + waiting, None, at, waiting=waiting), running + waiting)
+
+
+class TestCeiling:
+    def test_an_engine_that_queues_in_two_looks_has_shown_what_it_runs_at_once(self) -> None:
+        ceiling = Ceiling()
+        ceiling.look(40, 30)
+        assert ceiling.at is None, "a burst that it is about to take in"
+        ceiling.look(64, 60)
+        assert ceiling.at == 64
+
+    @pytest.mark.parametrize(("running", "waiting"), [(3, 1), (10, 3), (200, 20)])
+    def test_those_that_came_since_the_last_step_are_no_queue(self, running: int, waiting: int) -> None:
+        ceiling = Ceiling()
+        for _ in range(10):
+            ceiling.look(running, waiting)
+        assert ceiling.at is None
+
+    def test_it_follows_an_engine_whose_requests_have_become_longer(self) -> None:
+        ceiling = Ceiling(at=200.0)
+        for _ in range(2):
+            ceiling.look(50, 150)
+        assert ceiling.at == 50
+
+    def test_what_was_too_low_is_soon_raised_and_what_held_is_slowly_forgotten(self) -> None:
+        ceiling = Ceiling(at=10.0)
+        ceiling.look(12, 0)
+        assert ceiling.at == 16.0
+        for _ in range(70):
+            ceiling.look(3, 0)
+        assert 31 < ceiling.at < 33
+
+    def test_at_the_limit_with_its_stock_waiting_it_stays(self) -> None:
+        ceiling = Ceiling(at=64.0)
+        for _ in range(100):
+            ceiling.look(64, with_stock(64, 1) - 64)
+        assert ceiling.at == 64.0
+
+
+class TestLimits:
+    def test_a_limit_that_a_person_gives_wins_and_has_no_stock(self) -> None:
+        table = WorkerTable(limits=True, max_requests=7)
+        own, fleets = ready(table, "own", max_requests=3), ready(table, "fleet")
+        for worker in (own, fleets):
+            table.learn(worker, WorkerFacts(max_running_requests=100))
+        assert (own.full_at, fleets.full_at) == (3, 7)
+
+    def test_what_the_engine_says_counts_for_each_rank_and_a_few_may_wait_there(self) -> None:
+        table = WorkerTable(limits=True)
+        worker = ready(table, "a")
+        table.learn(worker, WorkerFacts(max_running_requests=64))
+        assert worker.full_at == 66
+        table.set_ranks(worker, range(4))
+        assert worker.full_at == 256 + 8
+
+    def test_a_queue_that_is_seen_counts_where_the_engine_says_more(self) -> None:
+        table = WorkerTable(limits=True)
+        worker = ready(table, "a")
+        table.learn(worker, WorkerFacts(max_running_requests=64))
+        for _ in range(2):
+            look(table, worker, 20, 40)
+        assert worker.full_at == 22
+
+    def test_without_a_queue_in_the_router_nothing_is_ever_full(self) -> None:
+        table = WorkerTable(max_requests=1)
+        worker = ready(table, "a")
+        assert worker.full_at == LARGEST_COUNT
+        table.reconfigure(slow_start_s=0.0, limits=True, max_requests=1)
+        assert worker.full_at == 1
+
+    def test_others_requests_fill_a_worker_for_as_long_as_the_report_is_fresh(self) -> None:
+        table = WorkerTable(limits=True, max_requests=5)
+        worker = ready(table, "a")
+        table.take_report(worker, LoadReport(5, None, 10.0), own_requests=0)
+        assert not table.with_room([worker], 11.0)
+        assert table.with_room([worker], 16.0) == [worker]
+
+    def test_room_is_told_when_a_full_worker_has_one_less(self) -> None:
+        table = WorkerTable(limits=True, max_requests=2)
+        worker = ready(table, "a")
+        told: list[int] = []
+        table.has_room = lambda: told.append(worker.requests)
+        bookings = [table.book(worker, f"r{number}", 0, None) for number in range(3)]
+        assert table.saturated == {worker}
+        for booking in bookings:
+            table.check_integrity()
+            table.release(booking)
+        assert (told, table.saturated) == ([1], set())
+
+    @given(st.lists(st.tuples(st.sampled_from(["book", "release", "limit", "look"]), st.integers(0, 6)), max_size=40))
+    def test_who_is_full_is_always_known(self, steps: list[tuple[str, int]]) -> None:
+        table = WorkerTable(limits=True, max_requests=3)
+        workers = [ready(table, name) for name in "ab"]
+        bookings = []
+        for step, number in steps:
+            worker = workers[number % 2]
+            if step == "book":
+                bookings.append(table.book(worker, "r", number, None))
+            elif step == "release" and bookings:
+                table.release(bookings.pop(number % len(bookings)))
+            elif step == "limit":
+                table.reconfigure(slow_start_s=0.0, limits=number != 0, max_requests=number or None)
+            elif step == "look":
+                table.take_report(worker, LoadReport(number, None, 0.0), own_requests=worker.requests)
+            table.check_integrity()
+            assert table.saturated == {each for each in workers if each.is_full(0.0)}
+
+
+class TestSlowStart:
+    def test_its_share_grows_to_what_the_others_have(self) -> None:
+        table = WorkerTable(slow_start_s=10.0)
+        old, new = ready(table, "old"), ready(table, "new", came_up_at=100.0)
+        for number in range(20):
+            table.book(old, f"r{number}", 0, None)
+        allowed = {}
+        for after in (0.0, 5.0, 9.0):
+            count = 0
+            while new in table.warm([old, new], 100.0 + after):
+                table.book(new, "r", 0, None)
+                count += 1
+            allowed[after] = new.requests
+        assert allowed == {0.0: 1, 5.0: 11, 9.0: 19}
+        assert new in table.well([old, new], 110.0)
+        assert (new.warming_since, table.set_aside) == (None, set())
+        table.check_integrity()
+
+    def test_where_all_are_new_each_may_have_everything(self) -> None:
+        table = WorkerTable(slow_start_s=10.0)
+        both = [ready(table, name, came_up_at=0.0) for name in "ab"]
+        for number in range(50):
+            table.book(both[number % 2], "r", 0, None)
+        assert table.warm(both, 0.1) == both
+
+    def test_without_it_nobody_is_set_aside(self) -> None:
+        table = WorkerTable()
+        ready(table, "a", came_up_at=0.0)
+        assert not table.set_aside
