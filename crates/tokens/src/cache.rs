@@ -9,7 +9,7 @@ use quick_cache::{Equivalent, OptionsBuilder, Weighter};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How a segment is encoded depends on where in its text it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// At the text's start.
     Start,

@@ -11,7 +11,8 @@ use crate::definition::{Steps, after_a_seam, after_a_token, outline};
 use crate::ends::Ends;
 use crate::pieces::{Piece, Pieces};
 use crate::pipeline::proven_seams;
-use crate::seam::{Seam, segment_end};
+use crate::seam::{Seam, segment_end, words};
+use crate::words::Words;
 
 /// A tokenizer that cannot be read, or a text or ids that it cannot take; the text says why.
 #[derive(Debug)]
@@ -32,6 +33,9 @@ pub struct Mark {
     pub at: usize,
 }
 
+/// The part of the room for segments that words get.
+const SHARE_OF_WORDS: u64 = 16;
+
 type Result<T> = std::result::Result<T, EncoderError>;
 
 /// Encodes and decodes as a `tokenizer.json` says. Safe from any thread.
@@ -43,6 +47,7 @@ pub struct Encoder {
     seams: Vec<Seam>,
     ends: Option<Ends>,
     cache: SegmentCache,
+    words: Words,
 }
 
 impl Encoder {
@@ -82,7 +87,8 @@ impl Encoder {
             after_token: variant(&whole, after_a_token(&definition))?,
             after_seam: variant(&whole, after_seam)?,
             ends: Ends::of(&whole),
-            cache: SegmentCache::new(cache_bytes),
+            cache: SegmentCache::new(cache_bytes - cache_bytes / SHARE_OF_WORDS),
+            words: Words::new(cache_bytes / SHARE_OF_WORDS),
             whole,
             pieces,
             seams,
@@ -191,7 +197,9 @@ impl Encoder {
     /// What the segment cache holds and did.
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
-        self.cache.stats()
+        let mut stats = self.cache.stats();
+        stats.bytes += self.words.bytes();
+        stats
     }
 
     /// Up to the last cut at `limit` or before; all of the text where that is its length.
@@ -223,11 +231,20 @@ impl Encoder {
                 return Ok(());
             }
             let segment = &piece[from..to];
-            let encode = || ids_of(self.tokenizer_for(place), segment, false);
-            self.cache.get(place, segment, encode, ids)?;
+            self.cache
+                .get(place, segment, || self.encode_words(place, segment), ids)?;
             (from, place) = (to, Place::AfterSeam);
         }
         Ok(())
+    }
+
+    fn encode_words(&self, place: Place, segment: &str) -> Result<Vec<u32>> {
+        let encode = |place, text: &str| ids_of(self.tokenizer_for(place), text, false);
+        let words: Vec<&str> = words(segment, &self.seams).collect();
+        if words.len() < 2 {
+            return encode(place, segment);
+        }
+        self.words.encode(place, &words, segment, encode)
     }
 
     fn tokenizer_for(&self, place: Place) -> &Tokenizer {

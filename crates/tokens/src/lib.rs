@@ -9,6 +9,8 @@
 //!    only where the pre-tokenizer's patterns, or else the vocabulary, prove that no token covers both sides and that
 //!    neither side depends on the other (`pipeline`, `pattern`).
 //!
+//! 3. What is new is put together from **words** that were seen, between all the seams (`words`).
+//!
 //! Which seam ends a segment depends on the bytes around it alone, so a text that is cut from the front or edited in
 //! its middle falls into the same segments again soon after.
 
@@ -21,6 +23,7 @@ mod pattern;
 mod pieces;
 mod pipeline;
 mod seam;
+mod words;
 
 pub use cache::CacheStats;
 pub use encoder::{Encoder, EncoderError};

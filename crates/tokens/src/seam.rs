@@ -91,6 +91,21 @@ pub fn segment_end(piece: &str, start: usize, kinds: &[Seam]) -> usize {
         .unwrap_or(bytes.len())
 }
 
+/// The parts of `text` between its seams, in order; each but the first begins with what follows a seam.
+pub fn words<'a>(text: &'a str, kinds: &'a [Seam]) -> impl Iterator<Item = &'a str> {
+    let bytes = text.as_bytes();
+    let inside = bytes.get(1..).unwrap_or_default();
+    let seams = memchr3_iter(b' ', 0xe3, 0xef, inside)
+        .map(|offset| offset + 1)
+        .filter(|&at| is_seam(text, at, kinds))
+        .chain(std::iter::once(text.len()));
+    seams.scan(0, |start, end| {
+        let word = &text[*start..end];
+        *start = end;
+        Some(word)
+    })
+}
+
 fn is_seam(piece: &str, at: usize, kinds: &[Seam]) -> bool {
     let bytes = piece.as_bytes();
     if bytes[at] == b' ' {
@@ -167,6 +182,20 @@ mod tests {
         assert!(found.len() > 2);
         assert!(found[1..].iter().all(|segment| segment.starts_with('。')));
         assert_eq!(segments(&piece, &[Seam::Space]).len(), 1);
+    }
+
+    #[test]
+    fn words_lie_between_seams_and_leave_nothing_out() {
+        let found = |text| super::words(text, &Seam::ALL).collect::<Vec<_>>();
+        assert_eq!(
+            found("One two,  three. 第一，二"),
+            ["One", " two,", "  three.", " 第一", "，二"]
+        );
+        assert_eq!(found(" a b"), [" a", " b"]);
+        assert_eq!(found("a"), ["a"]);
+        let text = words(500);
+        assert_eq!(found(&text).concat(), text);
+        assert_eq!(super::words(&text, &[]).collect::<Vec<_>>(), [text.as_str()]);
     }
 
     #[test]
