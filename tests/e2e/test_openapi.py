@@ -71,16 +71,16 @@ async def test_every_page_conforms_to_the_description(tmp_path: Path) -> None:
             async with session.post(f"{gate.url}/v1/completions", json=body) as response:
                 assert response.status == 200
         urls = [first.url, second.url, "http://127.0.0.1:9", "http://[::1]:9/base", "no url", ""]
-        code, report = await schemathesis(tmp_path, narrowed(await described(gate.url), urls), gate.url)
+        code, report = await schemathesis(tmp_path, narrowed(await described(gate.admin_url), urls), gate.admin_url)
         assert code == 0, report
         assert "Operations:       " in report
 
 
 async def test_every_page_is_described() -> None:
     async with router([]) as gate:
-        paths = (await described(gate.url))["paths"]
+        paths = (await described(gate.admin_url))["paths"]
         assert {"/health", "/ready", "/metrics", "/v1/models", "/warmroute/workers/drain"} <= set(paths)
         for path, operations in paths.items():
-            async with aiohttp.ClientSession() as session, session.request("PATCH", gate.url + path) as response:
+            async with aiohttp.ClientSession() as session, session.request("PATCH", gate.admin_url + path) as response:
                 assert response.status == 405
                 assert response.headers["allow"] == ", ".join(sorted(method.upper() for method in operations))
