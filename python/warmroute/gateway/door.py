@@ -15,6 +15,7 @@ from warmroute.gateway.access_options import admin_port
 from warmroute.gateway.admin import Admin, is_for_workers
 from warmroute.gateway.answers import Answer, error_answer
 from warmroute.gateway.configuration import Configuration
+from warmroute.gateway.inherited import ADMIN, TRAFFIC, Inherited
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayServer
 
@@ -65,23 +66,44 @@ class Door:
         return None
 
 
-async def open_doors(
-    stack: AsyncExitStack, configuration: Configuration, admin: Admin, proxy: Proxy
-) -> tuple[str, str]:
-    """Listen for traffic, and for operators at an address of their own; both as URLs. What is opened `stack` closes.
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where the router listens: the URL of traffic, that of its own pages, and the relays that take requests there."""
 
-    The relay of the pages has a thread of its own, so that a look at the router neither waits for traffic nor holds it
-    up. It is closed last: operators can look until the last request has ended.
+    url: str
+    admin_url: str
+    relays: tuple[RelayServer, ...]
+
+
+async def open_doors(
+    stack: AsyncExitStack, configuration: Configuration, admin: Admin, proxy: Proxy, inherited: Inherited
+) -> Doors:
+    """Listen for traffic, and for operators at an address of their own. What is opened `stack` closes.
+
+    Sockets that were inherited are listened on instead of the configured addresses. The relay of the pages has a thread
+    of its own, so that a look at the router neither waits for traffic nor holds it up. It is closed last: operators can
+    look until the last request has ended.
     """
     access, config = configuration.access, configuration.serve
     port = admin_port(access, config.port)
     door = Door(Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, proxy.relay)
-    url = _url(*await proxy.relay.start(config.host, config.port, door.arrived))
+    url = _url(*await _listen(inherited, TRAFFIC, door, config.host, config.port))
     if port is None:
-        return url, url
+        return Doors(url, url, (proxy.relay,))
     relay = RelayServer(dataclasses.replace(configuration.relay, relay_threads=1))
     stack.push_async_callback(relay.close, _PAGES_GRACE_S)
-    return url, _url(*await relay.start(access.admin_host, port, Door(Serves.ADMIN, admin, proxy, relay).arrived))
+    door = Door(Serves.ADMIN, admin, proxy, relay)
+    admin_url = _url(*await _listen(inherited, ADMIN, door, access.admin_host, port))
+    return Doors(url, admin_url, (proxy.relay, relay))
+
+
+async def _listen(inherited: Inherited, listener: str, door: Door, host: str, port: int) -> tuple[str, int]:
+    """The address of the listener: that of the sockets that were inherited for it, else a new one."""
+    address: tuple[str, int] | None = None
+    for each in inherited.take(listener):
+        with each:
+            address = await door.relay.listen_on(each.fileno(), door.arrived, listener=listener)
+    return address or await door.relay.start(host, port, door.arrived, listener=listener)
 
 
 def _url(host: str, port: int) -> str:

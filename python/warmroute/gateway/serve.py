@@ -8,9 +8,10 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
@@ -18,6 +19,7 @@ from warmroute.diagnostics.audit import Audit
 from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.diagnostics.segment_metrics import SegmentCollector
 from warmroute.diagnostics.state_metrics import StateCollector
+from warmroute.gateway import systemd
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.configuration import Configuration, ReadConfiguration
 from warmroute.gateway.door import open_doors
@@ -25,6 +27,7 @@ from warmroute.gateway.failover import apply_failover
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.index_pages import IndexPages
+from warmroute.gateway.inherited import Inherited, from_systemd
 from warmroute.gateway.options import ServeConfig, state_path
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.reading import Reader
@@ -35,7 +38,8 @@ from warmroute.gateway.reload_parts import Settings, Workers
 from warmroute.gateway.shutdown import Shutdown, finish
 from warmroute.gateway.state_file import LaneState
 from warmroute.gateway.state_keeper import StateKeeper
-from warmroute.gateway.token_sources import token_sources
+from warmroute.gateway.succession import Succession
+from warmroute.gateway.token_sources import Tokens, token_sources
 from warmroute.kv_event import Listeners, threads_for
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
@@ -75,11 +79,15 @@ async def serve(configuration: Configuration, read: ReadConfiguration, ready: Ca
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     shutdown = Shutdown()
     shutdown.listen_to_signals()
-    async with running_gateway(configuration, shutdown, read) as gateway:
+    inherited = from_systemd(os.environ, os.getpid())
+    async with running_gateway(configuration, shutdown, read, inherited) as gateway:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, gateway.reloader.ask)
         ready(gateway.url, gateway.admin_url)
+        systemd.notify(os.environ, systemd.ready(os.getpid()))
         await shutdown.begun.wait()
-        await shutdown.rest(gateway.reloader.current.serve.drain_delay_s)
+        if not shutdown.handed_over:
+            systemd.notify(os.environ, systemd.STOPPING)
+            await shutdown.rest(gateway.reloader.current.serve.drain_delay_s)
     cut_off = gateway.relay.counts.cut_off
     _log.log(logging.WARNING if cut_off else logging.INFO, "done; %d requests were cut off", cut_off)
     return cut_off
@@ -87,9 +95,14 @@ async def serve(configuration: Configuration, read: ReadConfiguration, ready: Ca
 
 @asynccontextmanager
 async def running_gateway(
-    configuration: Configuration, shutdown: Shutdown | None = None, read: ReadConfiguration | None = None
+    configuration: Configuration,
+    shutdown: Shutdown | None = None,
+    read: ReadConfiguration | None = None,
+    inherited: Inherited | None = None,
 ) -> AsyncIterator[Gateway]:
     """A router that listens from entry to exit; without `read` there is nothing that could be told anew.
+
+    It listens on sockets that were inherited, or on those of the router that it takes over from.
 
     Raises AddressInUse, ConfigError, ModelAssetError before it listens.
     """
@@ -98,20 +111,21 @@ async def running_gateway(
     metrics = RouterMetrics()
     router = Router(WorkerTable(), PrefixIndex(), POLICIES[config.policy](), observers=[metrics])
     path = state_path(config, os.environ)
-    registered = read_registrations(registrations_path(path))
     keeper = StateKeeper(path, config.state_interval_s)
+    succession = Succession(path, shutdown, inherited or Inherited())
     async with contextlib.AsyncExitStack() as stack:
+        stack.callback(succession.close)
         tokens = await stack.enter_async_context(token_sources(config, router.table))
+        if config.take_over:
+            await succession.receive()
+        registered = read_registrations(registrations_path(path))
         restored = await keeper.load({spec.id for spec in configuration.specs + registered.added})
         fleet = await _fleet(stack, router, config, restored)
         stack.push_async_callback(keeper.close)
         audit = Audit(fleet.resync)
         router.observe(audit)
         relay = RelayServer(configuration.relay)
-        rng = random.Random(config.seed)
-        reader = Reader(tokens.source, tokens.plain, rng)
-        proxy = Proxy(router, relay, reader, rng, config.max_attempts, fleet.suspect, fleet.look_at)
-        apply_failover(configuration.failover, router, proxy)
+        proxy = _proxy(configuration, router, relay, tokens, fleet)
         for collector in (
             audit,
             StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
@@ -127,17 +141,18 @@ async def running_gateway(
         registrations = Registrations(registrations_path(path), fleet)
         stack.push_async_callback(registrations.close)
         doors = await stack.enter_async_context(contextlib.AsyncExitStack())
-        stack.push_async_callback(lambda: finish(relay, shutdown, reloader.current.serve.grace_s))
+        stack.push_async_callback(lambda: finish(relay, shutdown, reloader.current.serve))
         for spec in configuration.specs:
             fleet.add(spec)
         registrations.begin(registered)
-        url, admin_url = await open_doors(doors, configuration, admin, proxy)
-        for coroutine in (_expire(router.index), reloader.run()):
-            stack.callback(asyncio.create_task(coroutine).cancel)
+        await succession.wait_until_known(fleet)
+        opened = await open_doors(doors, configuration, admin, proxy, succession.inherited)
+        _keep_running(stack, _expire(router.index), reloader.run())
         keeper.start(fleet.snapshots)
         # Also before the requests in flight get their time: whoever stops the router may lose patience.
         stack.push_async_callback(keeper.save)
-        yield Gateway(url, admin_url, router, fleet, relay, admin, reloader)
+        await succession.serve(stack, keeper, registrations, opened.relays)
+        yield Gateway(opened.url, opened.admin_url, router, fleet, relay, admin, reloader)
 
 
 async def _fleet(
@@ -162,6 +177,19 @@ async def _fleet(
     )
     stack.push_async_callback(fleet.close)
     return fleet
+
+
+def _proxy(configuration: Configuration, router: Router, relay: RelayServer, tokens: Tokens, fleet: Fleet) -> Proxy:
+    rng = random.Random(configuration.serve.seed)
+    reader = Reader(tokens.source, tokens.plain, rng)
+    proxy = Proxy(router, relay, reader, rng, configuration.serve.max_attempts, fleet.suspect, fleet.look_at)
+    apply_failover(configuration.failover, router, proxy)
+    return proxy
+
+
+def _keep_running(stack: contextlib.AsyncExitStack, *tasks: Coroutine[Any, Any, None]) -> None:
+    for task in tasks:
+        stack.callback(asyncio.create_task(task).cancel)
 
 
 async def _expire(index: PrefixIndex) -> None:

@@ -8,6 +8,7 @@ import logging
 import signal
 from dataclasses import dataclass, field
 
+from warmroute.gateway.options import ServeConfig
 from warmroute.gateway.relay import RelayServer
 
 _log = logging.getLogger(__name__)
@@ -48,8 +49,9 @@ class Shutdown:
                 return
 
 
-async def finish(relay: RelayServer, shutdown: Shutdown, grace_s: float) -> None:
-    """Accept nothing more, let what is in flight end for at most `grace_s` seconds, then cut off the rest."""
+async def finish(relay: RelayServer, shutdown: Shutdown, config: ServeConfig) -> None:
+    """Accept nothing more, let what is in flight end for at most the configured time, then cut off the rest."""
+    grace_s = config.hand_over_grace_s if shutdown.handed_over else config.grace_s
     in_flight = relay.in_flight()
     _log.info("shutting down; %d requests in flight get %g s to finish", in_flight, grace_s)
     relay.stop_accepting()
