@@ -381,6 +381,8 @@ class Arrival:
     """Address and port of the peer."""
     received_at: Final[float]
     """When the head had been read; seconds of CLOCK_MONOTONIC, the clock of `time.monotonic`, as every time here."""
+    listener: Final[str]
+    """Name of the listener on which it came."""
 
     def __new__(
         cls,
@@ -392,6 +394,7 @@ class Arrival:
         body: bytes,
         client: str,
         received_at: float,
+        listener: str = "traffic",
     ) -> Self: ...
     def header(self, name: str) -> str | None:
         """The first value of a header, whatever the case of its name."""
@@ -409,14 +412,29 @@ class FirstByte:
 
 @final
 class AttemptFailed:
-    """The worker failed before the head of its answer; the client still waits."""
+    """The worker failed before the head of its answer, or its answer is held back; the client still waits."""
 
     request_id: Final[int]
-    kind: Final[Literal["refused", "connect-timeout", "reset", "first-byte-timeout", "bad-response", "no-socket"]]
-    """`no-socket` is not the worker's fault: this process has no descriptor or port left."""
+    kind: Final[
+        Literal["refused", "connect-timeout", "reset", "first-byte-timeout", "bad-response", "no-socket", "held"]
+    ]
+    """`no-socket` is not the worker's fault: this process has no descriptor or port left. `held`: it answered."""
     message: Final[str]
     at: Final[float]
-    def __new__(cls, request_id: int, kind: str, message: str, at: float) -> Self: ...
+    status: Final[int | None]
+    """Of the answer that is held back; None for every other kind."""
+    retry_after_s: Final[float | None]
+    """Seconds for which that answer asks to be left alone, from its Retry-After; None if it does not say."""
+
+    def __new__(
+        cls,
+        request_id: int,
+        kind: str,
+        message: str,
+        at: float,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> Self: ...
 
 @final
 class Outcome:
@@ -441,6 +459,8 @@ class Outcome:
     """As the worker reported them in `usage`; None if it did not, never 0 for that."""
     events: Final[int]
     """Server-sent events with data, `[DONE]` among them."""
+    reason: Final[str | None]
+    """The word of a refusal by the relay itself, the `code` of its answer; None for every other end."""
 
     def __new__(
         cls,
@@ -457,6 +477,7 @@ class Outcome:
         completion_tokens: int | None = None,
         cached_tokens: int | None = None,
         events: int = 0,
+        reason: str | None = None,
     ) -> Self: ...
 
 @final
@@ -475,8 +496,14 @@ class Relay:
         head_timeout_s: float,
         client_idle_s: float,
     ) -> Self: ...
-    def listen(self, host: str, port: int) -> tuple[str, int]:
+    def listen(self, host: str, port: int, name: str) -> tuple[str, int]:
         """Give the address bound. Raises OSError, with EADDRINUSE if the address is taken."""
+
+    def listen_on(self, descriptor: int, name: str) -> tuple[str, int]:
+        """As `listen`, on a duplicate of a socket that listens already. Raises OSError if it is none."""
+
+    def listener_fds(self) -> list[tuple[str, int]]:
+        """Names and duplicates, which the caller closes, of the sockets that listen."""
 
     def fileno(self) -> int:
         """A descriptor that is readable while events wait."""
@@ -490,8 +517,13 @@ class Relay:
         base_url: str,
         request_headers: Sequence[tuple[str, str]],
         response_headers: Sequence[tuple[str, str]],
+        hold: Sequence[int],
+        tell_first_byte: bool,
     ) -> None:
         """Send the request to a worker; no effect once it has ended. Raises ValueError for an impossible header."""
+
+    def pass_on(self, request_id: int) -> None:
+        """Send the answer that is held back to the client; no effect where none is."""
 
     def respond(self, request_id: int, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         """Answer the request; no effect once it has ended. Raises ValueError for an impossible status or header."""

@@ -14,6 +14,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::dialect::Dialect;
 use crate::event::End;
 use crate::pool::Connection;
 use crate::settlement::Settlement;
@@ -94,38 +95,6 @@ impl OwnBody {
             self.settlement.ended(self.end);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|never: Infallible| match never {})))
-    }
-}
-
-/// How an error within a stream is told, by the endpoint's dialect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    OpenAi,
-    Anthropic,
-}
-
-impl Dialect {
-    pub fn of_path(path: &str) -> Self {
-        if path.trim_end_matches('/').ends_with("/v1/messages") {
-            Self::Anthropic
-        } else {
-            Self::OpenAi
-        }
-    }
-
-    fn error_event(self) -> &'static str {
-        match self {
-            Self::OpenAi => concat!(
-                r#"data: {"error":{"message":"the worker failed within its answer","#,
-                r#""type":"worker_failed","code":"worker_failed"}}"#,
-                "\n\n"
-            ),
-            Self::Anthropic => concat!(
-                "event: error\n",
-                r#"data: {"type":"error","error":{"type":"api_error","message":"the worker failed within its answer"}}"#,
-                "\n\n"
-            ),
-        }
     }
 }
 

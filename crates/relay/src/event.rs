@@ -1,6 +1,8 @@
 //! What the relay tells its owner.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -39,6 +41,8 @@ pub struct Arrival {
     pub client: SocketAddr,
     /// When the head had been read.
     pub received_at: f64,
+    /// Name of the listener on which it came.
+    pub listener: Arc<str>,
 }
 
 /// The first byte of the body of a worker's answer.
@@ -52,7 +56,7 @@ pub struct FirstByte {
     pub at: f64,
 }
 
-/// An attempt that failed before the head of an answer.
+/// An attempt that failed before the head of an answer, or whose answer is held back.
 #[derive(Clone, Debug)]
 pub struct AttemptFailed {
     /// The request.
@@ -61,6 +65,10 @@ pub struct AttemptFailed {
     pub failure: Failure,
     /// The same for people.
     pub message: String,
+    /// Status of an answer that is held back.
+    pub status: Option<u16>,
+    /// Seconds for which such an answer asks to be left alone.
+    pub retry_after_s: Option<f64>,
     /// When.
     pub at: f64,
 }
@@ -80,6 +88,9 @@ pub enum Failure {
     BadResponse,
     /// Not the worker's fault: this process has no descriptor or port left.
     NoSocket,
+    /// Not a failure of the connection: an answer came whose status is among those to hold back. It waits for
+    /// `pass_on`, and is dropped by anything else.
+    Held,
 }
 
 impl Failure {
@@ -93,6 +104,7 @@ impl Failure {
             Self::FirstByteTimeout => "first-byte-timeout",
             Self::BadResponse => "bad-response",
             Self::NoSocket => "no-socket",
+            Self::Held => "held",
         }
     }
 }
@@ -136,6 +148,8 @@ pub struct Outcome {
     pub status: Option<u16>,
     /// How it ended.
     pub end: End,
+    /// The word of a refusal by the relay itself.
+    pub reason: Option<Cow<'static, str>>,
     /// A worker was answering, or had been asked and had not failed.
     pub forwarded: bool,
     /// When that worker was asked.

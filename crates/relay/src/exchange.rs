@@ -1,33 +1,32 @@
 //! One request from its head to the head of its answer: read, arrive, ask, answer.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use crate::activity::Busy;
-use crate::answer::{Answer, Carried, Dialect, OwnBody};
+use crate::answer::{Answer, Carried, OwnBody};
 use crate::clock::monotonic_s;
+use crate::dialect::Dialect;
 use crate::event::{Arrival, End, Event};
 use crate::header::{self, Overrides};
+use crate::listener::Origin;
+use crate::refusal::Refusal;
 use crate::request_body::{self, Unread};
+use crate::retry_after;
 use crate::settlement::Settlement;
 use crate::shared::{Command, Forward, OwnAnswer, Shared};
 use crate::upstream::{self, Answered, AttemptError};
 
 /// Serve one request. Dropped by the server when the client leaves: the settlement then tells so, and a connection
 /// to a worker that is waited for is closed.
-pub async fn serve(
-    shared: Arc<Shared>,
-    request: Request<Incoming>,
-    client: SocketAddr,
-    busy: Busy,
-) -> Response<Answer> {
+pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>, origin: Origin, busy: Busy) -> Response<Answer> {
     let received_at = monotonic_s();
     let request_id = shared.next_id();
     let (head, body) = request.into_parts();
@@ -37,19 +36,20 @@ pub async fn serve(
             let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64, busy);
             shared
                 .mailbox
-                .push(arrival(request_id, &head, &body, client, received_at));
+                .push(arrival(request_id, &head, &body, origin, received_at));
             Exchange {
                 shared,
                 head,
                 body,
                 settlement,
+                held: None,
             }
             .run(commands)
             .await
         }
         Err(unread) => {
             let settlement = Settlement::new(shared, request_id, 0, busy);
-            refuse(settlement, &head.method, unread)
+            refuse(settlement, &head, unread)
         }
     }
 }
@@ -57,11 +57,8 @@ pub async fn serve(
 async fn read_body(shared: &Shared, head: &Parts, body: Incoming) -> Result<Bytes, Unread> {
     if head.method == Method::CONNECT {
         // It asks for a tunnel, not for an answer.
-        let message = "the router opens no tunnels".to_owned();
-        return Err(Unread::Refused {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            message,
-        });
+        let (status, message) = (StatusCode::METHOD_NOT_ALLOWED, "the router opens no tunnels");
+        return Err(Unread::Refused(Refusal::new(status, "tunnel_unsupported", message)));
     }
     request_body::read(body, &head.headers, &shared.options).await
 }
@@ -72,27 +69,67 @@ struct Exchange {
     head: Parts,
     body: Bytes,
     settlement: Settlement,
+    held: Option<Held>,
+}
+
+/// An answer of a worker's that waits until the owner knows whether another worker does better.
+struct Held {
+    answered: Answered,
+    response_headers: Overrides,
+    started_at: Option<f64>,
 }
 
 impl Exchange {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) -> Response<Answer> {
         loop {
-            match commands.recv().await {
-                Some(Command::Respond(answer)) => {
+            // The sender is kept until the settlement, which is here, is dropped.
+            let command = commands.recv().await;
+            let held = self.held.take();
+            match (
+                command.unwrap_or_else(|| unreachable!("a request lost its owner")),
+                held,
+            ) {
+                (Command::PassOn, Some(held)) => {
+                    self.settlement.resumed(held.started_at);
+                    return self.carry(held.answered, &held.response_headers);
+                }
+                (Command::PassOn, None) => {}
+                (Command::Respond(answer), held) => {
+                    self.discard(held);
                     return respond(self.settlement, &self.head.method, answer, End::Completed);
                 }
-                Some(Command::Forward(forward)) => match self.ask(&forward).await {
-                    Ok(answered) => return self.carry(answered, &forward.response_headers),
-                    Err(error) => self.settlement.attempt_failed(error.failure, error.message),
-                },
-                // The sender is kept until the settlement, which is here, is dropped.
-                None => unreachable!("a request lost its owner"),
+                (Command::Forward(forward), held) => {
+                    self.discard(held);
+                    match self.ask(&forward).await {
+                        Ok(answered) if forward.hold.contains(&answered.response.status().as_u16()) => {
+                            self.hold(answered, forward.response_headers);
+                        }
+                        Ok(answered) => return self.carry(answered, &forward.response_headers),
+                        Err(error) => drop(self.settlement.attempt_failed(error.failure, error.message)),
+                    }
+                }
             }
         }
     }
 
+    fn hold(&mut self, answered: Answered, response_headers: Overrides) {
+        let retry_after_s = retry_after::seconds(answered.response.headers(), SystemTime::now());
+        let started_at = self.settlement.held(answered.response.status().as_u16(), retry_after_s);
+        self.held = Some(Held {
+            answered,
+            response_headers,
+            started_at,
+        });
+    }
+
+    fn discard(&self, held: Option<Held>) {
+        if let Some(held) = held {
+            upstream::discard(&self.shared, held.answered);
+        }
+    }
+
     async fn ask(&mut self, forward: &Forward) -> Result<Answered, AttemptError> {
-        self.settlement.attempt_started();
+        self.settlement.attempt_started(forward.tell_first_byte);
         upstream::ask(
             &self.shared,
             &forward.base_url,
@@ -120,7 +157,7 @@ impl Exchange {
     }
 }
 
-fn arrival(request_id: u64, head: &Parts, body: &Bytes, client: SocketAddr, received_at: f64) -> Event {
+fn arrival(request_id: u64, head: &Parts, body: &Bytes, origin: Origin, received_at: f64) -> Event {
     Event::Arrival(Box::new(Arrival {
         request_id,
         method: head.method.clone(),
@@ -128,8 +165,9 @@ fn arrival(request_id: u64, head: &Parts, body: &Bytes, client: SocketAddr, rece
         query: head.uri.query().unwrap_or("").to_owned(),
         headers: head.headers.clone(),
         body: body.clone(),
-        client,
+        client: origin.client,
         received_at,
+        listener: origin.listener,
     }))
 }
 
@@ -146,24 +184,19 @@ fn respond(mut settlement: Settlement, method: &Method, answer: OwnAnswer, end: 
     response
 }
 
-fn refuse(mut settlement: Settlement, method: &Method, unread: Unread) -> Response<Answer> {
-    let (status, message) = match unread {
-        Unread::Refused { status, message } => (status, message),
+fn refuse(mut settlement: Settlement, head: &Parts, unread: Unread) -> Response<Answer> {
+    let refusal = match unread {
+        Unread::Refused(refusal) => {
+            settlement.refused(refusal.code);
+            refusal
+        }
         Unread::ClientGone => {
             settlement.ended(End::ClientGone);
-            (StatusCode::BAD_REQUEST, String::new())
+            Refusal::new(StatusCode::BAD_REQUEST, "", "")
         }
     };
-    let error = serde_json::json!({"error": {
-        "message": message, "type": "invalid_request_error", "code": status.as_u16(),
-    }});
-    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-    let answer = OwnAnswer {
-        status,
-        headers,
-        body: error.to_string().into(),
-    };
-    let mut response = respond(settlement, method, answer, End::RefusedByRelay);
+    let answer = refusal.answer(head.uri.path());
+    let mut response = respond(settlement, &head.method, answer, End::RefusedByRelay);
     // What is left of the body would be taken for the next request.
     response
         .headers_mut()

@@ -2,9 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::shared::lock;
 
 /// Connections that wait for the accepting thread; the kernel may allow fewer.
 const BACKLOG: i32 = 4096;
@@ -35,6 +39,51 @@ fn open_address(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Take over a socket that listens already, as one that was inherited or handed over by another process.
+pub fn adopt(descriptor: OwnedFd) -> io::Result<TcpListener> {
+    let socket = Socket::from(descriptor);
+    if !socket.is_listener()? || socket.local_addr()?.as_socket().is_none() {
+        let message = "the descriptor is no socket that listens on an internet address";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Where a request comes from.
+#[derive(Clone)]
+pub struct Origin {
+    pub client: SocketAddr,
+    /// Name of the listener.
+    pub listener: Arc<str>,
+}
+
+/// The sockets that listen, by name, for handing them over. Cleared when no more connections are taken: the kernel
+/// refuses new ones only once the last descriptor is closed.
+#[derive(Default)]
+pub struct Listeners(Mutex<Vec<(Arc<str>, TcpListener)>>);
+
+impl Listeners {
+    pub fn add(&self, name: Arc<str>, listener: &TcpListener) -> io::Result<()> {
+        let duplicate = listener.try_clone()?;
+        lock(&self.0).push((name, duplicate));
+        Ok(())
+    }
+
+    pub fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
+    /// Names and duplicates, in the order in which they began to listen.
+    pub fn duplicates(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        let listeners = lock(&self.0);
+        let duplicates = listeners
+            .iter()
+            .map(|(name, listener)| Ok((name.to_string(), listener.try_clone()?.into())));
+        duplicates.collect()
+    }
 }
 
 /// Set up a client's connection: small chunks leave at once, a dead peer is noticed.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,6 +37,35 @@ impl std::error::Error for InvalidAnswer {}
 /// Headers as the owner gives them: a name, and a value as latin-1 bytes.
 pub type RawHeaders<'a> = &'a [(String, Vec<u8>)];
 
+/// Where a request goes, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Forwarding<'a> {
+    /// Base URL of the worker.
+    pub base_url: &'a str,
+    /// Replace those of the same name in the request.
+    pub request_headers: RawHeaders<'a>,
+    /// Replace those of the same name in the worker's answer.
+    pub response_headers: RawHeaders<'a>,
+    /// Statuses of answers to hold back: they come as [`crate::Failure::Held`] and wait for [`Relay::pass_on`].
+    pub hold: &'a [u16],
+    /// Whether [`crate::FirstByte`] is wanted.
+    pub tell_first_byte: bool,
+}
+
+impl<'a> Forwarding<'a> {
+    /// To the worker at `base_url`, as the request is.
+    #[must_use]
+    pub fn to(base_url: &'a str) -> Self {
+        Self {
+            base_url,
+            request_headers: &[],
+            response_headers: &[],
+            hold: &[],
+            tell_first_byte: true,
+        }
+    }
+}
+
 /// A running relay: its threads, its connections, its queue of events.
 pub struct Relay {
     shared: Arc<Shared>,
@@ -64,20 +93,42 @@ impl Relay {
         })
     }
 
-    /// Listen on `host`:`port`, a free port if 0, and give the address bound.
+    /// Listen on `host`:`port`, a free port if 0, and give the address bound. Its arrivals name the listener `name`.
     ///
     /// # Errors
     /// The address is taken or is none of this machine, the name has no address, or the relay has been closed.
-    pub fn listen(&self, host: &str, port: u16) -> io::Result<SocketAddr> {
-        let listener = listener::open(host, port)?;
-        let address = listener.local_addr()?;
+    pub fn listen(&self, host: &str, port: u16, name: &str) -> io::Result<SocketAddr> {
+        self.accept_from(listener::open(host, port)?, name)
+    }
+
+    /// As [`Relay::listen`], on a TCP socket that listens already.
+    ///
+    /// # Errors
+    /// It is none, or the relay has been closed.
+    pub fn listen_on(&self, descriptor: OwnedFd, name: &str) -> io::Result<SocketAddr> {
+        self.accept_from(listener::adopt(descriptor)?, name)
+    }
+
+    /// Names and duplicates of the sockets that listen, for another process to go on with; none after
+    /// [`Relay::stop_accepting`].
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn listeners(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        self.shared.listeners.duplicates()
+    }
+
+    fn accept_from(&self, listener: TcpListener, name: &str) -> io::Result<SocketAddr> {
+        let (address, name) = (listener.local_addr()?, Arc::from(name));
         let runtime = lock(&self.runtime);
         let runtime = runtime
             .as_ref()
+            .filter(|_| !*self.shared.stopping.borrow())
             .ok_or_else(|| io::Error::other("the relay has been closed"))?;
         let _context = runtime.enter();
+        self.shared.listeners.add(Arc::clone(&name), &listener)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        runtime.spawn(server::accept(self.shared.clone(), listener));
+        runtime.spawn(server::accept(self.shared.clone(), listener, name));
         Ok(address)
     }
 
@@ -93,29 +144,27 @@ impl Relay {
         self.shared.mailbox.take()
     }
 
-    /// Send a request to the worker at `base_url`; both lists of headers replace those of the same name. No effect once
-    /// the request has ended. While an attempt is under way this waits for its failure.
+    /// Send a request to a worker. No effect once the request has ended. While an attempt is under way this waits for
+    /// its failure. An answer that is held back is dropped.
     ///
     /// # Errors
     /// A header cannot be sent.
-    pub fn forward(
-        &self,
-        request_id: u64,
-        base_url: &str,
-        request_headers: RawHeaders<'_>,
-        response_headers: RawHeaders<'_>,
-    ) -> Result<(), InvalidAnswer> {
-        let base_url = base_url.to_owned();
-        let (request_headers, response_headers) = (headers(request_headers)?, headers(response_headers)?);
-        self.shared.command(
-            request_id,
-            Command::Forward(Forward {
-                base_url,
-                request_headers,
-                response_headers,
-            }),
-        );
+    pub fn forward(&self, request_id: u64, forwarding: &Forwarding<'_>) -> Result<(), InvalidAnswer> {
+        let forward = Forward {
+            base_url: forwarding.base_url.to_owned(),
+            request_headers: headers(forwarding.request_headers)?,
+            response_headers: headers(forwarding.response_headers)?,
+            hold: forwarding.hold.to_vec(),
+            tell_first_byte: forwarding.tell_first_byte,
+        };
+        self.shared.command(request_id, Command::Forward(forward));
         Ok(())
+    }
+
+    /// Send the answer that is held back to the client, with the headers of the forwarding that it answers. No effect
+    /// where none is held.
+    pub fn pass_on(&self, request_id: u64) {
+        self.shared.command(request_id, Command::PassOn);
     }
 
     /// Answer a request. No effect once it has ended. While an attempt is under way this waits for its failure.
@@ -156,6 +205,7 @@ impl Relay {
 
     /// Take no further connections, close the idle ones; what is in flight goes on.
     pub fn stop_accepting(&self) {
+        self.shared.listeners.clear();
         self.shared.stopping.send_replace(true);
     }
 

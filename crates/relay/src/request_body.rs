@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use crate::options::Options;
+use crate::refusal::Refusal;
 use crate::upstream::whole;
 
 /// A body of unknown truthfulness is not given more memory than this before its bytes are here.
@@ -25,7 +26,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum Unread {
     /// The client is to be told.
-    Refused { status: StatusCode, message: String },
+    Refused(Refusal),
     /// There is nobody to be told.
     ClientGone,
 }
@@ -115,10 +116,8 @@ async fn drain(mut body: Incoming) {
 }
 
 fn too_large(limit: usize) -> Unread {
-    Unread::Refused {
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-        message: format!("the request body is larger than {limit} bytes"),
-    }
+    let message = format!("the request body is larger than {limit} bytes");
+    Unread::Refused(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message))
 }
 
 fn too_slow(patience: Duration) -> Unread {
@@ -126,10 +125,7 @@ fn too_slow(patience: Duration) -> Unread {
         "no byte of the request body came within {:.1} s",
         patience.as_secs_f64()
     );
-    Unread::Refused {
-        status: StatusCode::REQUEST_TIMEOUT,
-        message,
-    }
+    Unread::Refused(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message))
 }
 
 fn unreadable(error: &hyper::Error) -> Unread {
@@ -137,10 +133,7 @@ fn unreadable(error: &hyper::Error) -> Unread {
         return Unread::ClientGone;
     }
     let message = format!("the request body cannot be read: {}", whole(error));
-    Unread::Refused {
-        status: StatusCode::BAD_REQUEST,
-        message,
-    }
+    Unread::Refused(Refusal::new(StatusCode::BAD_REQUEST, "body_unreadable", message))
 }
 
 /// The connection ended within the body, unlike a body whose bytes make no sense.

@@ -1,7 +1,6 @@
 //! Accepting connections and serving each until it closes.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::activity::Activity;
 use crate::exchange;
-use crate::listener;
+use crate::listener::{self, Origin};
 use crate::shared::Shared;
 use crate::watched::Watched;
 
@@ -25,7 +24,7 @@ const MAX_HEADERS: usize = 256;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Accept until the relay stops.
-pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+pub async fn accept(shared: Arc<Shared>, listener: TcpListener, name: Arc<str>) {
     let mut stopping = shared.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
@@ -33,7 +32,11 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             _ = stopping.wait_for(|&stopping| stopping) => return,
         };
         match accepted {
-            Ok((socket, client)) => drop(tokio::spawn(Client::open(&shared).serve(socket, client))),
+            Ok((socket, client)) => {
+                let listener = Arc::clone(&name);
+                let origin = Origin { client, listener };
+                tokio::spawn(Client::open(&shared).serve(socket, origin));
+            }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -57,13 +60,13 @@ impl Client {
         }
     }
 
-    async fn serve(self, socket: TcpStream, client: SocketAddr) {
+    async fn serve(self, socket: TcpStream, origin: Origin) {
         if listener::prepare(&socket).is_err() {
             return; // gone before it was served
         }
         let service = service_fn(|request| {
             self.begun.store(true, Ordering::Relaxed);
-            let exchange = exchange::serve(self.shared.clone(), request, client, self.activity.begin());
+            let exchange = exchange::serve(self.shared.clone(), request, origin.clone(), self.activity.begin());
             async { Ok::<_, Infallible>(exchange.await) }
         });
         let mut builder = http1::Builder::new();

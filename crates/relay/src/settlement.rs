@@ -1,5 +1,6 @@
 //! The outcome of a request, sent exactly once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,6 +17,8 @@ pub struct Settlement {
     outcome: Outcome,
     /// None until the request has ended by its own means.
     end: Option<End>,
+    /// Somebody waits for the event of the first byte.
+    tell_first_byte: bool,
     /// The client's connection is busy until then.
     _busy: Busy,
 }
@@ -26,6 +29,7 @@ impl Settlement {
             request_id,
             status: None,
             end: End::ClientGone,
+            reason: None,
             forwarded: false,
             started_at: None,
             first_byte_at: None,
@@ -39,26 +43,58 @@ impl Settlement {
             shared,
             outcome,
             end: None,
+            tell_first_byte: false,
             _busy: busy,
         }
     }
 
-    pub fn attempt_started(&mut self) {
+    pub fn attempt_started(&mut self, tell_first_byte: bool) {
         self.outcome.forwarded = true;
         self.outcome.started_at = Some(monotonic_s());
+        self.tell_first_byte = tell_first_byte;
     }
 
-    pub fn attempt_failed(&mut self, failure: Failure, message: String) {
+    /// Gives back when the attempt had started.
+    pub fn attempt_failed(&mut self, failure: Failure, message: String) -> Option<f64> {
+        self.tell_attempt_failed(failure, message, None, None)
+    }
+
+    /// As a failed attempt, of which an answer is left that may still be passed on.
+    pub fn held(&mut self, status: u16, retry_after_s: Option<f64>) -> Option<f64> {
+        let message = format!("the worker answered with status {status}");
+        self.tell_attempt_failed(Failure::Held, message, Some(status), retry_after_s)
+    }
+
+    /// The answer that was held back goes to the client after all.
+    pub fn resumed(&mut self, started_at: Option<f64>) {
+        self.outcome.forwarded = true;
+        self.outcome.started_at = started_at;
+        self.tell_first_byte = false;
+    }
+
+    fn tell_attempt_failed(
+        &mut self,
+        failure: Failure,
+        message: String,
+        status: Option<u16>,
+        retry_after_s: Option<f64>,
+    ) -> Option<f64> {
         self.outcome.forwarded = false;
-        self.outcome.started_at = None;
-        let request_id = self.outcome.request_id;
         let failed = AttemptFailed {
-            request_id,
+            request_id: self.outcome.request_id,
             failure,
             message,
+            status,
+            retry_after_s,
             at: monotonic_s(),
         };
         self.shared.mailbox.push(Event::AttemptFailed(failed));
+        self.outcome.started_at.take()
+    }
+
+    /// The relay refuses the request by itself, with this word.
+    pub fn refused(&mut self, reason: &'static str) {
+        self.outcome.reason = Some(Cow::Borrowed(reason));
     }
 
     pub fn head_sent(&mut self, status: u16) {
@@ -71,6 +107,9 @@ impl Settlement {
         if self.outcome.first_byte_at.is_none() && self.outcome.forwarded && bytes > 0 {
             let at = monotonic_s();
             self.outcome.first_byte_at = Some(at);
+            if !self.tell_first_byte {
+                return;
+            }
             let status = self.outcome.status.unwrap_or(0);
             let first_byte = FirstByte {
                 request_id: self.outcome.request_id,

@@ -11,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, watch};
 
 use crate::header::Overrides;
+use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
 use crate::options::Options;
 use crate::pool::Pool;
@@ -18,6 +19,8 @@ use crate::pool::Pool;
 /// What the owner decided about a request.
 pub enum Command {
     Forward(Forward),
+    /// Send the answer that is held back to the client.
+    PassOn,
     Respond(OwnAnswer),
 }
 
@@ -26,6 +29,9 @@ pub struct Forward {
     pub base_url: String,
     pub request_headers: Overrides,
     pub response_headers: Overrides,
+    /// Statuses of answers to hold back.
+    pub hold: Vec<u16>,
+    pub tell_first_byte: bool,
 }
 
 /// An answer of the owner's own.
@@ -40,6 +46,7 @@ pub struct Shared {
     pub options: Options,
     pub mailbox: Mailbox,
     pub pool: Pool,
+    pub listeners: Listeners,
     /// True once no further connections are taken.
     pub stopping: watch::Sender<bool>,
     /// True once what is still open is being aborted.
@@ -57,6 +64,7 @@ impl Shared {
             options,
             mailbox: Mailbox::new()?,
             pool: Pool::new(options),
+            listeners: Listeners::default(),
             stopping: watch::Sender::new(false),
             aborting: AtomicBool::new(false),
             next_id: AtomicU64::new(1),

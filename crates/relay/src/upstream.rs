@@ -1,12 +1,14 @@
 //! One attempt at a worker: the request goes out, the head of an answer comes back, or it is clear why not.
 
 use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, Version};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
@@ -15,6 +17,10 @@ use crate::header::{self, Overrides};
 use crate::pool::{Connection, Pool};
 use crate::shared::Shared;
 use crate::target::Target;
+
+/// Of an answer that nobody wants: a refusal is a few hundred bytes.
+const LARGEST_DISCARDED: usize = 64 * 1024;
+const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -89,6 +95,17 @@ async fn ask_target(pool: &Pool, target: &Target, request: &Request<Full<Bytes>>
     exchange(connection, request.clone())
         .await
         .map_err(|unanswered| AttemptError::from_answer(&unanswered.error))
+}
+
+/// Read what is left of an answer that nobody wants, so that its connection serves again; a long or slow one is closed.
+pub fn discard(shared: &Arc<Shared>, answered: Answered) {
+    let Answered { response, connection } = answered;
+    let (shared, body) = (shared.clone(), Limited::new(response.into_body(), LARGEST_DISCARDED));
+    tokio::spawn(async move {
+        if let Ok(Ok(_)) = timeout(DISCARD_PATIENCE, body.collect()).await {
+            shared.pool.put(connection);
+        }
+    });
 }
 
 struct Unanswered {

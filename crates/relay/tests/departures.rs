@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use relay::{End, Options};
+use relay::{End, Forwarding, Options};
 use support::{Client, Owned, STREAM_HEAD, Worker, answer, forward_to, on_arrival, options, wait_until};
 
 /// Closing the upstream may take no longer than this.
@@ -103,7 +103,7 @@ fn while_the_owner_is_deciding() {
         (outcome.end, outcome.status, outcome.forwarded),
         (End::ClientGone, None, false)
     );
-    owned.relay.forward(outcome.request_id, &url, &[], &[]).unwrap();
+    owned.relay.forward(outcome.request_id, &Forwarding::to(&url)).unwrap();
     owned.relay.respond(outcome.request_id, 200, &[], "x".into()).unwrap();
     thread::sleep(Duration::from_millis(50));
     assert_eq!((worker.connections(), owned.outcomes().len()), (0, 1));

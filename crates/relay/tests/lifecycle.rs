@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use relay::{End, Options, Relay};
+use relay::{End, Forwarding, Options, Relay};
 use support::{Owned, STREAM_HEAD, Worker, answer, forward_to, on_arrival, options, wait_until};
 
 fn small() -> Owned {
@@ -28,6 +28,7 @@ fn small() -> Owned {
 fn refused(owned: &Owned) {
     let outcome = owned.await_outcome();
     assert_eq!((outcome.end, outcome.status), (End::RefusedByRelay, Some(413)));
+    assert_eq!(outcome.reason.as_deref(), Some("body_too_large"));
     assert_eq!((owned.arrivals(), owned.relay.in_flight()), (0, 0));
 }
 
@@ -130,17 +131,17 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_taken_address_is_told_as_such() {
     let owned = small();
-    let error = owned.relay.listen("127.0.0.1", owned.address.port()).unwrap_err();
+    let error = owned.relay.listen("127.0.0.1", owned.address.port(), "b").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
-    assert!(owned.relay.listen("192.0.2.1", 0).is_err(), "none of this machine");
+    assert!(owned.relay.listen("192.0.2.1", 0, "b").is_err(), "none of this machine");
 }
 
 #[test]
 fn names_and_ipv6_literals() {
     let owned = small();
-    assert!(owned.relay.listen("localhost", 0).unwrap().is_ipv4());
+    assert!(owned.relay.listen("localhost", 0, "b").unwrap().is_ipv4());
     for host in ["::1", "[::1]"] {
-        let address = owned.relay.listen(host, 0).unwrap();
+        let address = owned.relay.listen(host, 0, "b").unwrap();
         assert!(address.is_ipv6());
         TcpStream::connect(address).unwrap();
     }
@@ -205,7 +206,7 @@ fn what_outlasts_the_grace_is_aborted_and_told() {
             let url = worker.url();
             move |relay, arrival| {
                 if arrival.path == "/carried" {
-                    relay.forward(arrival.request_id, &url, &[], &[]).unwrap();
+                    relay.forward(arrival.request_id, &Forwarding::to(&url)).unwrap();
                 }
             }
         }),
@@ -222,7 +223,7 @@ fn what_outlasts_the_grace_is_aborted_and_told() {
         "{outcomes:?}"
     );
     assert_eq!(owned.relay.in_flight(), 0);
-    assert!(owned.relay.listen("127.0.0.1", 0).is_err());
+    assert!(owned.relay.listen("127.0.0.1", 0, "b").is_err());
 }
 
 #[test]
@@ -230,8 +231,10 @@ fn headers_and_statuses_that_cannot_be_sent_are_errors() {
     let relay = Relay::new(options()).unwrap();
     let header = |name: &str, value: &str| [support::pair(name, value)];
     for bad in [header("bad name", "x"), header("x", "line\r\nbreak"), header("", "x")] {
-        assert!(relay.forward(1, "http://w", &bad, &[]).is_err());
-        assert!(relay.forward(1, "http://w", &[], &bad).is_err());
+        let to = Forwarding::to("http://w");
+        let (request_headers, response_headers) = (bad.as_slice(), bad.as_slice());
+        assert!(relay.forward(1, &Forwarding { request_headers, ..to }).is_err());
+        assert!(relay.forward(1, &Forwarding { response_headers, ..to }).is_err());
         assert!(relay.respond(1, 200, &bad, "".into()).is_err());
     }
     for status in [0, 99, 100, 101, 1000] {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use relay::{End, Event, Options, Usage};
+use relay::{End, Event, Forwarding, Options, Usage};
 use support::{Message, Owned, STREAM_HEAD, Worker, answer, on_arrival, options, pair, wait_until};
 
 /// A worker that keeps the requests it gets and answers each with "ok".
@@ -37,9 +37,13 @@ fn the_request_passes_with_its_target_headers_and_body() {
             );
             assert_eq!(&arrival.body[..], b"{\"odd\" : 1}");
             let headers = [pair("x-request-id", "r-1"), pair("authorization", "Bearer worker")];
-            relay
-                .forward(arrival.request_id, &url, &headers, &[pair("x-warmroute-worker", "w0")])
-                .unwrap();
+            let response_headers = [pair("x-warmroute-worker", "w0")];
+            let forwarding = Forwarding {
+                request_headers: &headers,
+                response_headers: &response_headers,
+                ..Forwarding::to(&url)
+            };
+            relay.forward(arrival.request_id, &forwarding).unwrap();
         }),
     );
     let mut client = owned.client();
@@ -90,9 +94,12 @@ fn the_answer_passes_with_its_status_headers_and_body() {
     let owned = Owned::new(
         options(),
         on_arrival(move |relay, arrival| {
-            relay
-                .forward(arrival.request_id, &url, &[], &[pair("x-mine", "router")])
-                .unwrap();
+            let response_headers = [pair("x-mine", "router")];
+            let forwarding = Forwarding {
+                response_headers: &response_headers,
+                ..Forwarding::to(&url)
+            };
+            relay.forward(arrival.request_id, &forwarding).unwrap();
         }),
     );
     let mut client = owned.client();

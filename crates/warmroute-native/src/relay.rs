@@ -1,13 +1,13 @@
 //! The relay, as Python sees it.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use relay::Options;
 use relay::bytes::Bytes;
+use relay::{Forwarding, Options};
 
 use event::{Arrival, AttemptFailed, FirstByte, Outcome};
 use header::{Headers, wire};
@@ -48,9 +48,27 @@ impl Relay {
         Ok(Self(relay::Relay::new(options)?))
     }
 
-    fn listen(&self, py: Python<'_>, host: String, port: u16) -> PyResult<(String, u16)> {
-        let address = py.detach(|| self.0.listen(&host, port)).map_err(os_error)?;
+    fn listen(&self, py: Python<'_>, host: String, port: u16, name: String) -> PyResult<(String, u16)> {
+        let address = py.detach(|| self.0.listen(&host, port, &name)).map_err(os_error)?;
         Ok((address.ip().to_string(), address.port()))
+    }
+
+    fn listen_on(&self, descriptor: RawFd, name: &str) -> PyResult<(String, u16)> {
+        if descriptor < 0 {
+            return Err(PyValueError::new_err(format!("{descriptor} is no descriptor")));
+        }
+        // SAFETY: borrowed for the one call that duplicates it; the kernel says so if it is not open.
+        #[allow(unsafe_code)]
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let own = borrowed.try_clone_to_owned().map_err(os_error)?;
+        let address = self.0.listen_on(own, name).map_err(os_error)?;
+        Ok((address.ip().to_string(), address.port()))
+    }
+
+    fn listener_fds(&self) -> PyResult<Vec<(String, RawFd)>> {
+        let listeners = self.0.listeners().map_err(os_error)?;
+        let raw = listeners.into_iter().map(|(name, own)| (name, own.into_raw_fd()));
+        Ok(raw.collect())
     }
 
     fn fileno(&self) -> i32 {
@@ -71,11 +89,22 @@ impl Relay {
         base_url: &str,
         request_headers: Headers,
         response_headers: Headers,
+        hold: Vec<u16>,
+        tell_first_byte: bool,
     ) -> PyResult<()> {
         let (request_headers, response_headers) = (wire(request_headers)?, wire(response_headers)?);
-        self.0
-            .forward(request_id, base_url, &request_headers, &response_headers)
-            .map_err(value_error)
+        let forwarding = Forwarding {
+            base_url,
+            request_headers: &request_headers,
+            response_headers: &response_headers,
+            hold: &hold,
+            tell_first_byte,
+        };
+        self.0.forward(request_id, &forwarding).map_err(value_error)
+    }
+
+    fn pass_on(&self, request_id: u64) {
+        self.0.pass_on(request_id);
     }
 
     fn respond(&self, request_id: u64, status: u16, headers: Headers, body: &[u8]) -> PyResult<()> {

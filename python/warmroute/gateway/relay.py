@@ -1,6 +1,7 @@
 """The asyncio face of the relay: each request is an `Arrival`; one coroutine answers it by `forward` or `respond`.
 
     arrival -> forward -> AttemptFailed -> forward (elsewhere) or respond -> Outcome
+                       -> AttemptFailed("held") -> forward (elsewhere), respond or pass_on -> Outcome
                        -> Outcome
             -> respond -> Outcome
 
@@ -13,7 +14,7 @@ import asyncio
 import errno
 import json
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,14 +89,16 @@ class _Exchange:
     attempt: _Attempt | None = None
     outcome: Outcome | None = None
     task: asyncio.Task[None] | None = None
+    held: bool = False  # the worker's answer waits for pass_on
 
 
 @dataclass(slots=True)
 class RelayServer:
     """An HTTP/1.1 server whose requests are answered by a coroutine and carried by Rust.
 
-    `on_outcome` sees every outcome, also of requests that never arrived: refused by the relay itself (413, 408, 400,
-    405: end `refused-by-relay`), or left by their client before their body was whole (`client-gone`).
+    `on_outcome` sees every outcome, also of requests that never arrived: refused by the relay itself (end
+    `refused-by-relay`; `reason` is the word that the client gets as `code`, such as `body_too_large`), or left by their
+    client before their body was whole (`client-gone`).
     """
 
     options: RelayOptions = field(default_factory=RelayOptions)
@@ -119,23 +122,36 @@ class RelayServer:
             client_idle_s=options.client_idle_s,
         )
 
-    async def start(self, host: str, port: int, on_arrival: OnArrival) -> tuple[str, int]:
+    async def start(self, host: str, port: int, on_arrival: OnArrival, *, listener: str = "traffic") -> tuple[str, int]:
         """Listen on `host`:`port` (0: any free port) and give the address bound; may be called for several addresses.
 
-        `on_arrival` is called with every request. It gives back the coroutine that answers it, which runs in a task of
-        its own, or None when it has dispatched the request itself: a task and its future take 20 us. Raises
-        AddressInUse, or ConfigError for an address that cannot be listened on.
+        `on_arrival` is called with every request, of every listener: `Arrival.listener` is the name given here. It
+        gives back the coroutine that answers it, which runs in a task of its own, or None when it has dispatched the
+        request itself: a task and its future take 20 us. Raises AddressInUse, or ConfigError for an address that cannot
+        be listened on.
         """
-        self._on_arrival = on_arrival
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(self._native.fileno(), self._drain)
+        loop = self._begin_reading(on_arrival)
         try:
-            return await self._loop.run_in_executor(None, self._native.listen, host, port)
+            return await loop.run_in_executor(None, self._native.listen, host, port, listener)
         except OSError as exc:
             if exc.errno == errno.EADDRINUSE:
                 raise AddressInUse(f"{host}:{port} is in use by another process; choose another port") from exc
             raise ConfigError(f"cannot listen on {host}:{port}: {exc}") from exc
+
+    async def listen_on(self, fd: int, on_arrival: OnArrival, *, listener: str = "traffic") -> tuple[str, int]:
+        """As `start`, on a socket that listens already: inherited, or handed over by `listener_fds` of another process.
+
+        `fd` is duplicated and stays the caller's. Raises ConfigError if it is no listening internet socket.
+        """
+        self._begin_reading(on_arrival)
+        try:
+            return self._native.listen_on(fd, listener)
+        except (OSError, ValueError) as exc:
+            raise ConfigError(f"cannot listen on descriptor {fd}: {exc}") from exc
+
+    def listener_fds(self) -> list[tuple[str, int]]:
+        """Names and duplicates, which the caller closes, of the sockets that listen; none after `stop_accepting`."""
+        return self._native.listener_fds()
 
     async def forward(
         self,
@@ -145,20 +161,22 @@ class RelayServer:
         response_headers: Headers = (),
         on_first_byte: OnFirstByte | None = None,
         on_end: OnEnd | None = None,
+        hold: Collection[int] = (),
     ) -> AttemptFailed | Outcome:
         """Send the request to the worker at `base_url` and wait until it has ended, or until this attempt failed.
 
-        After AttemptFailed the client still waits: forward again or respond. If the client has left already, its
-        outcome is returned at once. `on_end` is called exactly once with what this returns, before it returns and
-        also if the awaiting task is cancelled. Raises ValueError, without a call of `on_end`, for a header that
-        cannot be sent.
+        After AttemptFailed the client still waits: forward again or respond. An answer whose status is in `hold` is
+        held back, which counts as a failure of kind `held`: it may also be sent to the client by `pass_on`, and is
+        dropped by everything else. If the client has left already, its outcome is returned at once. `on_end` is called
+        exactly once with what this returns, before it returns and also if the awaiting task is cancelled. Raises
+        ValueError, without a call of `on_end`, for a header that cannot be sent.
         """
         exchange = self._open[request_id]
         attempt = self._begin(exchange, _Attempt(_new_future(), on_first_byte, on_end))
         if exchange.outcome is not None:
             self._end_attempt(exchange, exchange.outcome)
         else:
-            self._send(exchange, self._native.forward, request_id, base_url, request_headers, response_headers)
+            self._ask(exchange, request_id, base_url, request_headers, response_headers, hold)
         assert attempt.future is not None, "it was made for being waited for"
         return await attempt.future
 
@@ -170,6 +188,7 @@ class RelayServer:
         response_headers: Headers,
         on_end: OnEnd,
         on_first_byte: OnFirstByte | None = None,
+        hold: Collection[int] = (),
     ) -> None:
         """As `forward`, without waiting: `on_end` hears how it ended. After AttemptFailed it must `go_on`.
 
@@ -177,7 +196,22 @@ class RelayServer:
         """
         exchange = self._open[request_id]
         self._begin(exchange, _Attempt(None, on_first_byte, on_end))
-        self._send(exchange, self._native.forward, request_id, base_url, request_headers, response_headers)
+        self._ask(exchange, request_id, base_url, request_headers, response_headers, hold)
+
+    async def pass_on(self, request_id: int, on_end: OnEnd | None = None) -> Outcome:
+        """Send the answer that is held back to the client, with the headers of its forward, and wait for the outcome.
+
+        `on_end` is called as by `forward`. Raises RuntimeError if no answer is held back.
+        """
+        exchange = self._open[request_id]
+        if exchange.outcome is None and not exchange.held:
+            raise RuntimeError("no answer is held back")
+        attempt = self._begin(exchange, _Attempt(_new_future(), on_end=on_end))
+        if exchange.outcome is not None:
+            self._end_attempt(exchange, exchange.outcome)
+        else:
+            self._native.pass_on(request_id)
+        return await _outcome(attempt)
 
     def go_on(self, request_id: int, handler: Handler) -> None:
         """Let `handler` answer a request whose dispatch has failed."""
@@ -195,10 +229,7 @@ class RelayServer:
             return exchange.outcome
         attempt = self._begin(exchange, _Attempt(_new_future()))
         self._send(exchange, self._native.respond, request_id, status, headers, body)
-        assert attempt.future is not None, "it was made for being waited for"
-        ended = await attempt.future
-        assert isinstance(ended, Outcome), "an answer of the router's own is no attempt at a worker"
-        return ended
+        return await _outcome(attempt)
 
     def gone(self, request_id: int) -> bool:
         """Whether the request has ended already, as when its client left while the handler was deciding."""
@@ -226,11 +257,31 @@ class RelayServer:
             self._loop = None
         await self._finish_handlers()
 
+    def _begin_reading(self, on_arrival: OnArrival) -> asyncio.AbstractEventLoop:
+        self._on_arrival = on_arrival
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._native.fileno(), self._drain)
+        return self._loop
+
     def _begin(self, exchange: _Exchange, attempt: _Attempt) -> _Attempt:
         if exchange.attempt is not None:
             raise RuntimeError("the request is being answered already")
-        exchange.attempt = attempt
+        exchange.attempt, exchange.held = attempt, False
         return attempt
+
+    def _ask(
+        self,
+        exchange: _Exchange,
+        request_id: int,
+        base_url: str,
+        request_headers: Headers,
+        response_headers: Headers,
+        hold: Collection[int],
+    ) -> None:
+        timed = exchange.attempt is not None and exchange.attempt.on_first_byte is not None
+        forward = self._native.forward
+        self._send(exchange, forward, request_id, base_url, request_headers, response_headers, tuple(hold), timed)
 
     def _send(self, exchange: _Exchange, send: Callable[..., None], *args: object) -> None:
         try:
@@ -296,6 +347,7 @@ class RelayServer:
         self.counts.failed_attempts += 1
         exchange = self._open.get(event.request_id)
         if exchange is not None:
+            exchange.held = event.kind == "held"
             self._end_attempt(exchange, event)
 
     def _ended(self, outcome: Outcome) -> None:
@@ -339,6 +391,13 @@ class RelayServer:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+
+
+async def _outcome(attempt: _Attempt) -> Outcome:
+    assert attempt.future is not None, "it was made for being waited for"
+    ended = await attempt.future
+    assert isinstance(ended, Outcome), "neither an answer of the router's own nor a held one can fail"
+    return ended
 
 
 def _new_future() -> asyncio.Future[AttemptFailed | Outcome]:

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use relay::{Arrival, AttemptFailed, Event, Options, Outcome, Relay};
+use relay::{Arrival, AttemptFailed, Event, Forwarding, Options, Outcome, Relay};
 
 /// Longest wait for something that must happen.
 pub const SOON: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub struct Owned {
 impl Owned {
     pub fn new(options: Options, policy: Policy) -> Self {
         let relay = Arc::new(Relay::new(options).unwrap());
-        let address = relay.listen("127.0.0.1", 0).unwrap();
+        let address = relay.listen("127.0.0.1", 0, "traffic").unwrap();
         let (log, stop) = (Arc::default(), Arc::default());
         let owner = spawn_owner(relay.clone(), policy, Arc::clone(&log), Arc::clone(&stop));
         Self {
@@ -156,7 +156,7 @@ pub fn forward_to(urls: Vec<String>) -> Policy {
         let mut attempts = attempts.lock().unwrap();
         let attempt = attempts.entry(id).or_default();
         match urls.get(*attempt) {
-            Some(url) => relay.forward(id, url, &[], &[]).unwrap(),
+            Some(url) => relay.forward(id, &Forwarding::to(url)).unwrap(),
             None => relay.respond(id, 502, &[], "no worker".into()).unwrap(),
         }
         *attempt += 1;

@@ -1,5 +1,7 @@
 //! The events of the relay, as Python sees them. Each can be made from Python too, for tests of who reads them.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -22,6 +24,10 @@ pub struct Arrival {
 #[pymethods]
 impl Arrival {
     #[new]
+    #[pyo3(
+        signature = (request_id, method, path, query, headers, body, client, received_at, listener = "traffic"),
+        text_signature = "(request_id, method, path, query, headers, body, client, received_at, listener='traffic')"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn new(
         request_id: u64,
@@ -32,6 +38,7 @@ impl Arrival {
         body: Vec<u8>,
         client: &str,
         received_at: f64,
+        listener: &str,
     ) -> PyResult<Self> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let client = client
@@ -47,6 +54,7 @@ impl Arrival {
             body,
             client,
             received_at,
+            listener: listener.into(),
         };
         Ok(Self::from(inner))
     }
@@ -110,6 +118,11 @@ impl Arrival {
         self.inner.received_at
     }
 
+    #[getter]
+    fn listener(&self) -> &str {
+        &self.inner.listener
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "Arrival({}, {} {})",
@@ -161,25 +174,39 @@ impl From<relay::FirstByte> for FirstByte {
 #[pyclass(frozen, module = "warmroute._native")]
 pub struct AttemptFailed(relay::AttemptFailed);
 
-const FAILURES: [Failure; 6] = [
+const FAILURES: [Failure; 7] = [
     Failure::Refused,
     Failure::ConnectTimeout,
     Failure::Reset,
     Failure::FirstByteTimeout,
     Failure::BadResponse,
     Failure::NoSocket,
+    Failure::Held,
 ];
 
 #[pymethods]
 impl AttemptFailed {
     #[new]
-    fn new(request_id: u64, kind: &str, message: String, at: f64) -> PyResult<Self> {
+    #[pyo3(
+        signature = (request_id, kind, message, at, status = None, retry_after_s = None),
+        text_signature = "(request_id, kind, message, at, status=None, retry_after_s=None)"
+    )]
+    fn new(
+        request_id: u64,
+        kind: &str,
+        message: String,
+        at: f64,
+        status: Option<u16>,
+        retry_after_s: Option<f64>,
+    ) -> PyResult<Self> {
         let failure = FAILURES.into_iter().find(|failure| failure.as_str() == kind);
         let failure = failure.ok_or_else(|| PyValueError::new_err(format!("no kind of failure: {kind}")))?;
         Ok(Self(relay::AttemptFailed {
             request_id,
             failure,
             message,
+            status,
+            retry_after_s,
             at,
         }))
     }
@@ -197,6 +224,16 @@ impl AttemptFailed {
     #[getter]
     fn message(&self) -> &str {
         &self.0.message
+    }
+
+    #[getter]
+    fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    #[getter]
+    fn retry_after_s(&self) -> Option<f64> {
+        self.0.retry_after_s
     }
 
     #[getter]
@@ -232,10 +269,10 @@ impl Outcome {
     #[pyo3(
         signature = (request_id, end = "completed", status = Some(200), forwarded = true, started_at = None,
             first_byte_at = None, ended_at = 0.0, request_bytes = 0, response_bytes = 0, prompt_tokens = None,
-            completion_tokens = None, cached_tokens = None, events = 0),
+            completion_tokens = None, cached_tokens = None, events = 0, reason = None),
         text_signature = "(request_id, end='completed', status=200, forwarded=True, started_at=None, \
             first_byte_at=None, ended_at=0.0, request_bytes=0, response_bytes=0, prompt_tokens=None, \
-            completion_tokens=None, cached_tokens=None, events=0)"
+            completion_tokens=None, cached_tokens=None, events=0, reason=None)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -252,6 +289,7 @@ impl Outcome {
         completion_tokens: Option<u64>,
         cached_tokens: Option<u64>,
         events: u64,
+        reason: Option<&str>,
     ) -> PyResult<Self> {
         let known = ENDS.into_iter().find(|known| known.as_str() == end);
         let end = known.ok_or_else(|| PyValueError::new_err(format!("no kind of end: {end}")))?;
@@ -259,6 +297,7 @@ impl Outcome {
             request_id,
             status,
             end,
+            reason: reason.map(|reason| Cow::Owned(reason.to_owned())),
             forwarded,
             started_at,
             first_byte_at,
@@ -287,6 +326,11 @@ impl Outcome {
     #[getter]
     fn end(&self) -> &'static str {
         self.0.end.as_str()
+    }
+
+    #[getter]
+    fn reason(&self) -> Option<&str> {
+        self.0.reason.as_deref()
     }
 
     #[getter]

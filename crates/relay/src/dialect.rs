@@ -1,0 +1,76 @@
+//! How errors are told, by the endpoint's dialect.
+
+use http::StatusCode;
+use serde_json::json;
+
+/// The shape in which the clients of an endpoint read errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    OpenAi,
+    /// Of `/v1/messages` and what is below it.
+    Anthropic,
+}
+
+impl Dialect {
+    pub fn of_path(path: &str) -> Self {
+        if path.trim_end_matches('/').ends_with("/v1/messages") || path.contains("/v1/messages/") {
+            Self::Anthropic
+        } else {
+            Self::OpenAi
+        }
+    }
+
+    /// The body of an error; `code` is a word for programs, which Anthropic's shape has no place for.
+    pub fn error(self, status: StatusCode, code: &str, message: &str) -> String {
+        let kind = kind_of(status);
+        let error = match self {
+            Self::OpenAi => json!({"error": {"message": message, "type": kind, "param": null, "code": code}}),
+            Self::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
+        };
+        format!("{error}\n")
+    }
+
+    /// The event that ends a stream within which the worker failed.
+    pub fn error_event(self) -> &'static str {
+        match self {
+            Self::OpenAi => concat!(
+                r#"data: {"error":{"message":"the worker failed within its answer","#,
+                r#""type":"worker_failed","code":"worker_failed"}}"#,
+                "\n\n"
+            ),
+            Self::Anthropic => concat!(
+                "event: error\n",
+                r#"data: {"type":"error","error":{"type":"api_error","message":"the worker failed within its answer"}}"#,
+                "\n\n"
+            ),
+        }
+    }
+}
+
+fn kind_of(status: StatusCode) -> &'static str {
+    if status.is_server_error() {
+        "api_error"
+    } else {
+        "invalid_request_error"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_tells_the_dialect() {
+        for path in [
+            "/v1/messages",
+            "/v1/messages/",
+            "/east/v1/messages",
+            "/v1/messages/count_tokens",
+        ] {
+            assert_eq!(Dialect::of_path(path), Dialect::Anthropic, "{path}");
+        }
+        for path in ["/", "/v1/chat/completions", "/v1/messagesx", "/v2/messages"] {
+            assert_eq!(Dialect::of_path(path), Dialect::OpenAi, "{path}");
+        }
+    }
+}
