@@ -4,7 +4,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from warmroute.gateway.relay import Arrival, AttemptFailed, FirstByte, RelayServ
 from warmroute.gateway.relay import Outcome as RelayOutcome
 from warmroute.gateway.waiting import WaitingRoom
 from warmroute.openai_api import Endpoint, Match, endpoint_of
-from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest
+from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest, anyone_well
 from warmroute.worker import Worker, WorkerId
 
 _log = logging.getLogger(__name__)
@@ -31,11 +31,21 @@ _UNREACHED = ("refused", "connect-timeout")
 # must not cost the others their worker.
 _BROKEN_OFF = "reset"
 _OURS = "no-socket"
+_HELD = "held"
+_HOLD = (429, 502, 503, 504)
+"""Answers that are none where another worker has one. 500 may well be the request's own fault, and is passed on."""
 _SILENT = ("connect-timeout", "first-byte-timeout")
 
 
 def _nobody(arrival: Arrival) -> str:  # noqa: ARG001 - where tenants are not told apart
     return ""
+
+
+KeysFor = Callable[[Worker], Sequence[tuple[str, str]]]
+
+
+def _no_keys(worker: Worker) -> Sequence[tuple[str, str]]:  # noqa: ARG001 - where the client's own go on
+    return ()
 
 
 @dataclass(slots=True)
@@ -44,7 +54,7 @@ class Proxy:
 
     `suspect` is told of a worker that could not be reached, `look_at` of one that broke off before it answered.
     `room` is where requests wait while every worker is full; without it nothing waits. `tenant_of` says for whom a
-    request is.
+    request is, `keys_for` what a worker gets in place of the key that the client has shown.
     """
 
     router: Router
@@ -57,6 +67,7 @@ class Proxy:
     budget: RetryBudget = field(default_factory=RetryBudget)
     room: WaitingRoom | None = None
     tenant_of: Callable[[Arrival], str] = _nobody
+    keys_for: KeysFor = _no_keys
     prompts: PromptCounts = field(default_factory=Counter, init=False)
 
     def arrived(self, arrival: Arrival) -> Coroutine[Any, Any, None] | None:
@@ -113,7 +124,8 @@ class Proxy:
     async def _next(
         self, arrival: Arrival, decision: Decision, failed: AttemptFailed, tried: set[WorkerId]
     ) -> Decision | Refusal | None:
-        """Who is asked after a worker has failed the request, and who is not; None where the client has left.
+        """Who is asked after a worker has failed the request, and who is not; None where nobody is, and the client has
+        its answer or has left. Where a worker has said why it does not answer, that is what the client hears last.
 
         A request waits for room once only: the second time it may take the place of the one who failed it.
         """
@@ -124,6 +136,9 @@ class Proxy:
         why_not = self._why_not_again(decision, failed, tried, now)
         if why_not is None:
             return self.router.route(decision.request, now, self.rng, tried=tried)
+        if failed.kind == _HELD:
+            await self.relay.pass_on(arrival.request_id)
+            return None
         return self.router.give_up(decision.request, why_not)
 
     def _why_not_again(
@@ -132,6 +147,8 @@ class Proxy:
         """Why no other worker is asked; None where one may be."""
         if len(tried) >= self.max_attempts:
             return f"{len(tried)} workers failed this request; the last, {decision.worker.shown}: {failed.kind}"
+        if failed.kind == _HELD and not anyone_well(self.router.table, decision.request.model, tried, now):
+            return "nobody else is well"
         if failed.kind in _UNREACHED or self.budget.take(now):
             return None
         return f"{decision.worker.shown} failed it ({failed.kind}), and so many requests fail that none is tried again"
@@ -158,10 +175,11 @@ class Proxy:
             self.relay.dispatch(
                 arrival.request_id,
                 decision.worker.spec.url,
-                _headers_for_worker(arrival, decision),
+                _headers_for_worker(arrival, decision, self.keys_for),
                 _headers_for_client(decision),
                 end,
                 self._on_first_byte(decision),
+                hold=_HOLD,
             )
         except ValueError:
             self._not_sent(decision)
@@ -176,10 +194,11 @@ class Proxy:
             return await self.relay.forward(
                 arrival.request_id,
                 decision.worker.spec.url,
-                _headers_for_worker(arrival, decision),
+                _headers_for_worker(arrival, decision, self.keys_for),
                 _headers_for_client(decision),
                 on_first_byte=self._on_first_byte(decision),
                 on_end=end,
+                hold=_HOLD,
             )
         except ValueError:
             self._not_sent(decision)
@@ -198,7 +217,7 @@ class Proxy:
     def _settle(self, decision: Decision, event: AttemptFailed | RelayOutcome) -> None:
         self.router.settle(decision, outcome_of(event), self.rng)
         if isinstance(event, AttemptFailed):
-            _log.warning("worker %s failed a request (%s): %s", decision.worker.shown, event.kind, event.message)
+            self._tell(decision.worker, event)
             if event.kind in _UNREACHED:
                 self.suspect(decision.worker, event.message)
             elif event.kind == _BROKEN_OFF:
@@ -210,6 +229,12 @@ class Proxy:
                 decision.request.request_id,
                 event.response_bytes,
             )
+
+    def _tell(self, worker: Worker, failed: AttemptFailed) -> None:
+        """A worker that is busy says so a thousand times, and its rests are counted; others are worth a warning."""
+        level = logging.DEBUG if failed.status in (429, 503) else logging.WARNING
+        why = f"it answered {failed.status}" if failed.kind == _HELD else failed.message
+        _log.log(level, "worker %s failed a request (%s): %s", worker.shown, failed.kind, why)
 
     async def _refuse(self, arrival: Arrival, refusal: Refusal) -> None:
         answer = refusal_answer(arrival.path, refusal)
@@ -226,9 +251,9 @@ def _headers_for_client(decision: Decision) -> list[tuple[str, str]]:
     ]
 
 
-def _headers_for_worker(arrival: Arrival, decision: Decision) -> list[tuple[str, str]]:
+def _headers_for_worker(arrival: Arrival, decision: Decision, keys_for: KeysFor) -> list[tuple[str, str]]:
     """What the worker is told beside the client's own words; a rank that the client named stays as it is."""
-    headers = [(REQUEST_ID_HEADER, decision.request.request_id)]
+    headers = [(REQUEST_ID_HEADER, decision.request.request_id), *keys_for(decision.worker)]
     rank = decision.lane.rank
     if len(decision.worker.lanes) > 1 and rank is not None and arrival.header(RANK_HEADER) is None:
         headers.append((RANK_HEADER, str(rank)))
@@ -240,7 +265,15 @@ def outcome_of(event: AttemptFailed | RelayOutcome) -> Outcome:
     if isinstance(event, AttemptFailed):
         ours = event.kind == _OURS
         silent = event.kind in _SILENT
-        return Outcome(completed=False, worker_failed=not ours, ended_at=event.at, silent=silent, unsent=ours)
+        return Outcome(
+            completed=False,
+            worker_failed=not ours,
+            ended_at=event.at,
+            status=event.status,
+            silent=silent,
+            unsent=ours,
+            retry_after_s=event.retry_after_s,
+        )
     return Outcome(
         completed=event.end == "completed",
         worker_failed=event.end == "worker-failed",
