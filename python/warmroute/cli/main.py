@@ -17,6 +17,7 @@ _COMMANDS = {
     "tokens": "show what a prompt becomes, where two prompts part, whether an engine sees the same",
     "index": "look into what a router knows of the engines' caches; keep, load and check it",
     "drain": "have a worker finish what it has and get nothing more, before it is stopped",
+    "keys": "make API keys for the router's clients and operators",
     "engine": "run an emulated vLLM server, for trying and testing without a GPU",
     "demo": "show what prefix-aware routing gives, on emulated engines",
 }

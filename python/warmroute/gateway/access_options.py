@@ -21,6 +21,21 @@ class AccessOptions:
         metavar="PORT",
         words=(JOINED,),
     )
+    api_keys: str | None = option(
+        None,
+        "file of the API keys that clients and operators need, made with 'warmroute keys new NAME'; without it nobody "
+        "needs one, and clients' keys go on to the workers",
+        metavar="FILE",
+        live=True,
+    )
+    worker_api_key_file: str | None = option(
+        None,
+        "file with the API key that the router shows to workers: 'KEY' for all, 'URL KEY' for one; clients' requests "
+        "get it where --api-keys is given",
+        metavar="FILE",
+        live=True,
+    )
+    show_addresses: bool = option(False, "show clients and logs the workers' URLs, not only their names")
 
     def __post_init__(self) -> None:
         if isinstance(self.admin_port, int) and not 0 <= self.admin_port <= 65535:

@@ -22,6 +22,16 @@ REFUSAL_STATUS = {
     RefusalReason.QUEUE_DEADLINE: 503,
 }
 
+# As in Anthropic's list of errors; others are told apart by 4xx and 5xx.
+_ANTHROPIC_KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -41,6 +51,7 @@ def error_answer(path: str, status: int, code: str, message: str) -> Answer:
     """An error as the clients of `path` read it: OpenAI's shape, or Anthropic's for `/v1/messages`."""
     kind = "invalid_request_error" if status < 500 else "api_error"
     if endpoint_of(path) is Endpoint.MESSAGES:
+        kind = _ANTHROPIC_KINDS.get(status, kind)
         return json_answer({"type": "error", "error": {"type": kind, "message": message}}, status)
     return json_answer({"error": {"message": message, "type": kind, "param": None, "code": code}}, status)
 

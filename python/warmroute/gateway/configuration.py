@@ -26,7 +26,8 @@ class Configuration:
 
     def files(self) -> tuple[Path, ...]:
         """The files that are worth a reload when they change."""
-        return () if self.file is None else (self.file,)
+        named = (self.file, self.access.api_keys, self.access.worker_api_key_file)
+        return tuple(Path(each).expanduser() for each in named if each is not None)
 
     def options(self) -> Iterator[tuple[str, Any]]:
         """Each class of options that is in here, by its field."""

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from warmroute.gateway.access import Access
 from warmroute.gateway.access_options import admin_port
 from warmroute.gateway.admin import Admin, is_for_workers
 from warmroute.gateway.answers import Answer, error_answer
 from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.inherited import ADMIN, TRAFFIC, Inherited
+from warmroute.gateway.keys import Role
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayServer
 
 ON_BOTH = ("/health", "/ready", "/v1/models")
 """The router's own pages that the traffic port serves as well."""
 
+# Load balancers have no keys.
+_OPEN = ("/health", "/ready")
 # What operators ask takes milliseconds, but for a dump.
 _PAGES_GRACE_S = 1.0
 
@@ -41,17 +45,29 @@ class Door:
     serves: Serves
     admin: Admin
     proxy: Proxy
+    access: Access
     relay: RelayServer
 
     def arrived(self, arrival: Arrival) -> Coroutine[Any, Any, None] | None:
         """What answers a request; None where it is on its way already."""
-        if self.admin.leaves(arrival):
-            return self.proxy.arrived(arrival) if self.serves is not Serves.ADMIN else self._answer(arrival)
-        return self._answer(arrival)
+        if self.serves is Serves.ADMIN or not self.admin.leaves(arrival):
+            return self._answer(arrival)
+        refusal = self.access.refusal(arrival, Role.TRAFFIC)
+        return self.proxy.arrived(arrival) if refusal is None else self._respond(arrival, refusal)
 
     async def _answer(self, arrival: Arrival) -> None:
-        answer = self._misdirected(arrival) or await self.admin.answer(arrival)
+        answer = self._misdirected(arrival) or self._refusal(arrival)
+        await self._respond(arrival, answer or await self.admin.answer(arrival))
+
+    async def _respond(self, arrival: Arrival, answer: Answer) -> None:
         await self.relay.respond(arrival.request_id, answer.status, answer.headers, answer.body)
+
+    def _refusal(self, arrival: Arrival) -> Answer | None:
+        """What is told to those who may not see a page of the router's own."""
+        path = arrival.path.rstrip("/")
+        if path in _OPEN:
+            return None
+        return self.access.refusal(arrival, Role.TRAFFIC if path in ON_BOTH else Role.ADMIN)
 
     def _misdirected(self, arrival: Arrival) -> Answer | None:
         path = arrival.path.rstrip("/") or "/"
@@ -76,7 +92,12 @@ class Doors:
 
 
 async def open_doors(
-    stack: AsyncExitStack, configuration: Configuration, admin: Admin, proxy: Proxy, inherited: Inherited
+    stack: AsyncExitStack,
+    configuration: Configuration,
+    admin: Admin,
+    proxy: Proxy,
+    access: Access,
+    inherited: Inherited,
 ) -> Doors:
     """Listen for traffic, and for operators at an address of their own. What is opened `stack` closes.
 
@@ -84,16 +105,16 @@ async def open_doors(
     of its own, so that a look at the router neither waits for traffic nor holds it up. It is closed last: operators can
     look until the last request has ended.
     """
-    access, config = configuration.access, configuration.serve
-    port = admin_port(access, config.port)
-    door = Door(Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, proxy.relay)
+    options, config = configuration.access, configuration.serve
+    port = admin_port(options, config.port)
+    door = Door(Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, access, proxy.relay)
     url = _url(*await _listen(inherited, TRAFFIC, door, config.host, config.port))
     if port is None:
         return Doors(url, url, (proxy.relay,))
     relay = RelayServer(dataclasses.replace(configuration.relay, relay_threads=1))
     stack.push_async_callback(relay.close, _PAGES_GRACE_S)
-    door = Door(Serves.ADMIN, admin, proxy, relay)
-    admin_url = _url(*await _listen(inherited, ADMIN, door, access.admin_host, port))
+    door = Door(Serves.ADMIN, admin, proxy, access, relay)
+    admin_url = _url(*await _listen(inherited, ADMIN, door, options.admin_host, port))
     return Doors(url, admin_url, (proxy.relay, relay))
 
 

@@ -2,11 +2,13 @@
 
 import random
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from warmroute._native import PlainChat
 from warmroute.gateway.estimate import LengthEstimate
 from warmroute.gateway.relay import Arrival
+from warmroute.gateway.worker_keys import CREDENTIALS
 from warmroute.openai_api import Endpoint, Prompt, TokenContent, parse_prompt
 from warmroute.router import RouteRequest
 from warmroute.tokenizer import NoTokens, Original, PlainChatSource, TokenIds, TokenSource, media_parts
@@ -24,17 +26,20 @@ SESSION_HEADERS = (
     "x-opencode-session",
     "x-smg-routing-key",
 )
-# What an engine needs to answer at all; it goes only to workers, which get the whole request anyway.
-_CREDENTIALS = ("authorization",)
 
 
 @dataclass(slots=True)
 class Reader:
-    """Reads requests: most of them at once, from their bytes; others by their endpoint's rules."""
+    """Reads requests: most of them at once, from their bytes; others by their endpoint's rules.
+
+    `passes_credentials`: whether the keys that clients show are the engines', which are shown them when they are asked
+    for tokens; else they are the router's own.
+    """
 
     tokens: TokenSource
     plain: PlainChatSource | None
     rng: random.Random
+    passes_credentials: Callable[[], bool] = lambda: True
     _estimate: LengthEstimate = field(default_factory=LengthEstimate, init=False)
 
     def read_now(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest | None:
@@ -97,7 +102,8 @@ class Reader:
         """The tokens as far as they can be told; None where there is no prompt that could be."""
         if not prompt.contents:
             return None
-        headers = [(name, value) for name in _CREDENTIALS if (value := arrival.header(name)) is not None]
+        shown = CREDENTIALS if self.passes_credentials() else ()
+        headers = [(name, value) for name in shown if (value := arrival.header(name)) is not None]
         return await self.tokens.tokens(prompt, Original(arrival.body, headers))
 
     def _prompt_tokens(self, prompt: Prompt, tokens: TokenIds | NoTokens | None, body: bytes) -> int:

@@ -20,6 +20,7 @@ from warmroute.diagnostics.metrics import RouterMetrics
 from warmroute.diagnostics.segment_metrics import SegmentCollector
 from warmroute.diagnostics.state_metrics import StateCollector
 from warmroute.gateway import systemd
+from warmroute.gateway.access import Access, read_rights
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.configuration import Configuration, ReadConfiguration
 from warmroute.gateway.door import open_doors
@@ -40,6 +41,7 @@ from warmroute.gateway.state_file import LaneState
 from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.gateway.succession import Succession
 from warmroute.gateway.token_sources import Tokens, token_sources
+from warmroute.gateway.worker_session import worker_session
 from warmroute.kv_event import Listeners, threads_for
 from warmroute.policy import POLICIES
 from warmroute.prefix_index import PrefixIndex
@@ -109,23 +111,24 @@ async def running_gateway(
     config = configuration.serve
     shutdown = shutdown or Shutdown()
     metrics = RouterMetrics()
-    router = Router(WorkerTable(), PrefixIndex(), POLICIES[config.policy](), observers=[metrics])
+    access = Access(read_rights(configuration.access))
+    router = _router(configuration, metrics)
     path = state_path(config, os.environ)
     keeper = StateKeeper(path, config.state_interval_s)
     succession = Succession(path, shutdown, inherited or Inherited())
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(succession.close)
-        tokens = await stack.enter_async_context(token_sources(config, router.table))
+        tokens = await stack.enter_async_context(token_sources(config, router.table, worker_session(access)))
         if config.take_over:
             await succession.receive()
         registered = read_registrations(registrations_path(path))
         restored = await keeper.load({spec.id for spec in configuration.specs + registered.added})
-        fleet = await _fleet(stack, router, config, restored)
+        fleet = await _fleet(stack, router, config, access, restored)
         stack.push_async_callback(keeper.close)
         audit = Audit(fleet.resync)
         router.observe(audit)
         relay = RelayServer(configuration.relay)
-        proxy = _proxy(configuration, router, relay, tokens, fleet)
+        proxy = _proxy(configuration, router, relay, tokens, fleet, access)
         for collector in (
             audit,
             StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
@@ -133,7 +136,11 @@ async def running_gateway(
         ):
             metrics.registry.register(collector)
         reloader = Reloader(configuration, read or (lambda: configuration))
-        reloader.parts = [Workers(fleet, metrics.forget).prepare, Settings(router, proxy, fleet, keeper).prepare]
+        reloader.parts = [
+            access.prepare,
+            Workers(fleet, metrics.forget).prepare,
+            Settings(router, proxy, fleet, keeper).prepare,
+        ]
         pages = IndexPages(router, fleet, keeper)
         admin = Admin(
             reloader, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings, shutdown
@@ -146,7 +153,7 @@ async def running_gateway(
             fleet.add(spec)
         registrations.begin(registered)
         await succession.wait_until_known(fleet)
-        opened = await open_doors(doors, configuration, admin, proxy, succession.inherited)
+        opened = await open_doors(doors, configuration, admin, proxy, access, succession.inherited)
         _keep_running(stack, _expire(router.index), reloader.run())
         keeper.start(fleet.snapshots)
         # Also before the requests in flight get their time: whoever stops the router may lose patience.
@@ -155,15 +162,21 @@ async def running_gateway(
         yield Gateway(opened.url, opened.admin_url, router, fleet, relay, admin, reloader)
 
 
+def _router(configuration: Configuration, metrics: RouterMetrics) -> Router:
+    table = WorkerTable(show_addresses=configuration.access.show_addresses)
+    return Router(table, PrefixIndex(), POLICIES[configuration.serve.policy](), observers=[metrics])
+
+
 async def _fleet(
-    stack: contextlib.AsyncExitStack, router: Router, config: ServeConfig, restored: Sequence[LaneState]
+    stack: contextlib.AsyncExitStack,
+    router: Router,
+    config: ServeConfig,
+    access: Access,
+    restored: Sequence[LaneState],
 ) -> Fleet:
     """A fleet without workers, with the connections and threads that it will need; all of it ends with `stack`."""
     timeout = aiohttp.ClientTimeout(total=config.probe_timeout_s)
-    # Probes have connections of their own, and as many as they need: hung workers must not delay others' looks.
-    session = await stack.enter_async_context(
-        aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
-    )
+    session = await stack.enter_async_context(worker_session(access, timeout))
     threads = config.event_threads or threads_for(len(os.sched_getaffinity(0)))
     listeners = Listeners(threads, type(asyncio.get_running_loop()))
     stack.push_async_callback(listeners.close)
@@ -179,10 +192,13 @@ async def _fleet(
     return fleet
 
 
-def _proxy(configuration: Configuration, router: Router, relay: RelayServer, tokens: Tokens, fleet: Fleet) -> Proxy:
+def _proxy(
+    configuration: Configuration, router: Router, relay: RelayServer, tokens: Tokens, fleet: Fleet, access: Access
+) -> Proxy:
     rng = random.Random(configuration.serve.seed)
-    reader = Reader(tokens.source, tokens.plain, rng)
+    reader = Reader(tokens.source, tokens.plain, rng, access.passes_credentials)
     proxy = Proxy(router, relay, reader, rng, configuration.serve.max_attempts, fleet.suspect, fleet.look_at)
+    proxy.tenant_of, proxy.keys_for = access.tenant_of, access.headers_for
     apply_failover(configuration.failover, router, proxy)
     return proxy
 

@@ -41,15 +41,16 @@ class Tokens:
 
 
 @asynccontextmanager
-async def token_sources(config: ServeConfig, table: WorkerTable) -> AsyncIterator[Tokens]:
+async def token_sources(
+    config: ServeConfig, table: WorkerTable, session: aiohttp.ClientSession
+) -> AsyncIterator[Tokens]:
     """Loads what tokenizers are named; raises ModelAssetError. Reading a large one takes seconds and holds the loop,
-    as nothing else runs yet."""
+    as nothing else runs yet. `session` asks the workers, and is closed at the end."""
     tokenizers, auto = _named_tokenizers(config)
     served = ServedModels(table, time.monotonic, None if config.dialect == "auto" else Dialect(config.dialect))
     async with contextlib.AsyncExitStack() as stack:
         pool = stack.enter_context(EncodePool(config.tokenizer_threads))
-        # No limit of the client's own: the source has one, and no worker should wait for another's connections.
-        session = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
+        await stack.enter_async_context(session)
         engines = EngineTokenSource(session, served.engines, config.tokenize_timeout_s, time.monotonic)
 
         async def ask(worker: Worker, prompt: Prompt) -> TokenIds | NoTokens:
