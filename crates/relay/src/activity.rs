@@ -12,7 +12,7 @@ use crate::shared::lock;
 #[derive(Clone, Copy)]
 enum Phase {
     /// Between two requests.
-    Resting,
+    Resting { since: Instant },
     /// Within the head of a request, or before the first one.
     Head { since: Instant },
     /// A request is being read or answered.
@@ -40,7 +40,7 @@ impl Activity {
     /// Something has come from the client.
     pub fn heard(&self) {
         let mut phase = lock(&self.0);
-        if matches!(*phase, Phase::Resting) {
+        if matches!(*phase, Phase::Resting { .. }) {
             let since = Instant::now();
             *phase = Phase::Head { since };
         }
@@ -55,10 +55,22 @@ impl Activity {
             }
         }
     }
+
+    /// Return once no request has been read or answered for longer than `patience`; at the earliest after a quarter.
+    pub async fn unused(&self, patience: Duration) {
+        loop {
+            tokio::time::sleep(patience / 4).await;
+            match *lock(&self.0) {
+                Phase::Resting { since } | Phase::Head { since } if since.elapsed() > patience => return,
+                _ => {}
+            }
+        }
+    }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        *lock(&self.0.0) = Phase::Resting;
+        let since = Instant::now();
+        *lock(&self.0.0) = Phase::Resting { since };
     }
 }

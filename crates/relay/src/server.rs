@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::HeaderValue;
+use http::header::CONNECTION;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,6 +24,8 @@ const MAX_HEAD_BYTES: usize = 256 * 1024;
 const MAX_HEADERS: usize = 256;
 /// Pause when the process has no descriptor left; connections wait in the backlog meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// Once no more connections are taken, one on which nothing was asked for so long is closed.
+const PARTING: Duration = Duration::from_millis(500);
 
 /// Accept until the relay stops.
 pub async fn accept(shared: Arc<Shared>, listener: TcpListener, name: Arc<str>) {
@@ -67,7 +71,16 @@ impl Client {
         let service = service_fn(|request| {
             self.begun.store(true, Ordering::Relaxed);
             let exchange = exchange::serve(self.shared.clone(), request, origin.clone(), self.activity.begin());
-            async { Ok::<_, Infallible>(exchange.await) }
+            async {
+                let mut response = exchange.await;
+                if *self.shared.stopping.borrow() {
+                    // The client hears it from the answer, before it sends the next request on this connection.
+                    response
+                        .headers_mut()
+                        .insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         let mut builder = http1::Builder::new();
         builder
@@ -82,6 +95,11 @@ impl Client {
             _ = connection.as_mut() => return,
             () = self.activity.too_slow(self.shared.options.head_timeout) => return,
             _ = stopping.wait_for(|&stopping| stopping) => {}
+        }
+        // A request may be on its way on a connection that has been accepted, or kept: it is still answered.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = self.activity.unused(PARTING) => {}
         }
         if self.begun.load(Ordering::Relaxed) {
             connection.as_mut().graceful_shutdown();

@@ -181,6 +181,22 @@ fn what_is_in_flight_ends_before_a_close() {
 }
 
 #[test]
+fn a_request_that_was_on_its_way_when_connections_were_refused_is_answered_as_the_last() {
+    let owned = Owned::forwarding(options(), &Worker::answering(answer("", "ok")));
+    let mut kept = owned.client();
+    let mut fresh = owned.client();
+    kept.post("/", "");
+    assert_eq!(kept.read_response().header("connection"), None);
+    owned.relay.stop_accepting();
+    thread::sleep(Duration::from_millis(20)); // every connection has heard of it
+    for client in [&mut kept, &mut fresh] {
+        client.post("/", "");
+        assert_eq!(client.read_response().header("connection"), Some("close"));
+        assert!(client.sees_close_within(Duration::from_secs(1)));
+    }
+}
+
+#[test]
 fn idle_connections_do_not_delay_a_close() {
     let owned = Owned::forwarding(options(), &Worker::answering(answer("", "ok")));
     let mut idle = owned.client();
