@@ -44,6 +44,8 @@ struct Run {
     plan: Plan,
     chunks: u32,
     connections: u32,
+    /// Of each connection's first conversation; another one for each run against the same workers.
+    first: u32,
     stream: bool,
     phase: AtomicU8,
     found: Mutex<Found>,
@@ -60,6 +62,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         },
         chunks: if chunks == 0 { 16 } else { chunks },
         connections: arguments.get("connections")?,
+        first: arguments.get("first-conversation")?,
         stream: chunks > 0,
         phase: AtomicU8::new(WARM),
         found: Mutex::default(),
@@ -108,7 +111,7 @@ fn told(found: &mut Found, seconds: f64, cpu_s: f64, client_cpu_s: f64) -> serde
 
 /// One connection's conversations. The first begins at a round of its own, so that bodies of all lengths are under way.
 async fn talk(run: Arc<Run>, number: u32, mut connection: Connection) {
-    let mut conversation = begin(&run, number, 0);
+    let mut conversation = begin(&run, number, run.first);
     for _ in 0..u64::from(number) * u64::from(run.plan.rounds()) / u64::from(run.connections) {
         conversation.go_on();
     }

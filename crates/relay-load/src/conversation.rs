@@ -2,10 +2,8 @@
 //!
 //! Both sides can write any round of any conversation, so the worker knows a prompt's text without reading its body.
 
-use std::fmt::Write as _;
-
 use crate::answer;
-use crate::tag::Session;
+use crate::tag::{Session, seed_of_round};
 
 pub const MODEL: &str = "warmroute-tiny";
 
@@ -105,12 +103,12 @@ impl Conversation {
         let mut body = Vec::with_capacity(self.messages.len() + 200);
         body.extend_from_slice(b"{\"messages\":[");
         body.extend_from_slice(&self.messages);
-        let (round, chunks, user) = (self.round, self.chunks, self.session);
-        let mut tail = format!("],\"model\":\"{MODEL}\",\"max_tokens\":{chunks},\"seed\":{round}");
+        let (chunks, seed) = (self.chunks, seed_of_round(self.session, self.round));
+        let mut tail = format!("],\"model\":\"{MODEL}\",\"max_tokens\":{chunks},\"seed\":{seed}");
         if stream {
             tail.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
         }
-        let _ = write!(tail, ",\"user\":\"{user}\"}}");
+        tail.push('}');
         body.extend_from_slice(tail.as_bytes());
         body
     }
@@ -227,7 +225,6 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&conversation.body(true)).unwrap();
         assert_eq!(body["messages"].as_array().unwrap().len(), 4);
         assert_eq!(body["messages"][1]["content"], opening(session(8_000))[1].content);
-        assert_eq!(body["user"], "talk-8000-3-1");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::conversation::MODEL;
 use crate::processor::seconds_of;
 use crate::samples::{Samples, float};
 use crate::stream::now_us;
+use crate::tag::{Pace, seed_of_pace};
 
 const OPENING: Duration = Duration::from_secs(60);
 /// So many are opened at a time, which spares the listener's queue.
@@ -46,7 +47,7 @@ struct Found {
 /// Opens `--streams` streams, says so, and holds them until a line or the end comes on stdin.
 pub async fn idle(arguments: &Arguments) -> Result<(), Failure> {
     let run = Arc::new(Run::default());
-    open(&run, arguments, "hold").await?;
+    open(&run, arguments, Pace::Hold).await?;
     println!("{}", opened(&run));
     tokio::task::spawn_blocking(|| std::io::stdin().lock().lines().next()).await?;
     println!("{}", opened(&run));
@@ -58,7 +59,7 @@ pub async fn paced(arguments: &Arguments) -> Result<(), Failure> {
     let run = Arc::new(Run::default());
     let pids: Vec<u32> = arguments.list("cpu-of")?;
     let interval: u64 = arguments.get("interval-ms")?;
-    open(&run, arguments, &format!("every-{interval}")).await?;
+    open(&run, arguments, Pace::Every(interval)).await?;
     tokio::time::sleep(Duration::from_secs_f64(arguments.get("warm-s")?)).await;
     let (cpu, begun) = (seconds_of(&pids), Instant::now());
     run.counting.store(true, Ordering::Relaxed);
@@ -86,15 +87,15 @@ fn opened(run: &Run) -> serde_json::Value {
 }
 
 /// Returns when all have had their first chunk or have failed; an error where that takes too long.
-async fn open(run: &Arc<Run>, arguments: &Arguments, user: &str) -> Result<(), Failure> {
-    let targets: Vec<String> = arguments.list("target")?;
+async fn open(run: &Arc<Run>, arguments: &Arguments, pace: Pace) -> Result<(), Failure> {
+    let targets: Vec<String> = arguments.list("targets")?;
     let streams: usize = arguments.get("streams")?;
     let permits = Arc::new(tokio::sync::Semaphore::new(OPENED_AT_ONCE));
     let began = Instant::now();
     for number in 0..streams {
         let permit = permits.clone().acquire_owned().await?;
         let connection = Connection::to(&targets[number % targets.len()]);
-        let (run, body) = (run.clone(), body(user, number));
+        let (run, body) = (run.clone(), body(pace, number));
         tokio::spawn(async move {
             if follow(&run, connection, body, permit).await.is_err() {
                 run.failed.fetch_add(1, Ordering::Relaxed);
@@ -113,10 +114,11 @@ async fn open(run: &Arc<Run>, arguments: &Arguments, user: &str) -> Result<(), F
     }
 }
 
-fn body(user: &str, number: usize) -> Bytes {
+fn body(pace: Pace, number: usize) -> Bytes {
+    let seed = seed_of_pace(pace);
     let text = format!(
         "{{\"messages\":[{{\"role\":\"user\",\"content\":\"stream number {number}\"}}],\"model\":\"{MODEL}\",\
-         \"max_tokens\":{MANY},\"stream\":true,\"user\":\"{user}\"}}"
+         \"max_tokens\":{MANY},\"stream\":true,\"seed\":{seed}}}"
     );
     text.into()
 }

@@ -65,10 +65,8 @@ mod tests {
         let (mut words, mut text, mut ids) = (WordIds::default(), String::new(), Vec::new());
         for message in messages {
             words.append(&encoder, message.role, &message.content, &mut ids);
-            text.push_str(&format!(
-                "<|im_start|>{}\n{}<|im_end|>\n",
-                message.role, message.content
-            ));
+            let framed = ["<|im_start|>", message.role, "\n", &message.content, "<|im_end|>\n"];
+            text.extend(framed);
         }
         assert_eq!(ids, encoder.encode_whole(&text, false).unwrap());
     }
