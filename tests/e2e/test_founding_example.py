@@ -47,7 +47,7 @@ async def test_the_founding_example() -> None:
         await ask(session, a, "AB")
         await ask(session, c, "ABC")
         await ask(session, b, "ABCD")
-        gate = (await stack.enter_async_context(router([a, b, c], "--admin-port", "same"))).url
+        gate = (await stack.enter_async_context(router([a, b, c], "--admin-port", "same", "--show-addresses"))).url
         await until_ready(gate, 3)
         await known_blocks(gate, {a: 2, b: 4, c: 3})
 

@@ -44,13 +44,15 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Set `overrides`; a name given twice is sent twice.
+/// Set `overrides`; a name given twice is sent twice, one given without a value is taken out.
 pub fn set(headers: &mut HeaderMap, overrides: &Overrides) {
     for (name, _) in overrides {
         headers.remove(name);
     }
     for (name, value) in overrides {
-        headers.append(name, value.clone());
+        if !value.is_empty() {
+            headers.append(name, value.clone());
+        }
     }
 }
 
@@ -93,5 +95,10 @@ mod tests {
         let value = HeaderValue::from_static;
         set(&mut headers, &vec![(x_a.clone(), value("1")), (x_a, value("2"))]);
         assert_eq!(headers.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+        set(
+            &mut headers,
+            &vec![(HeaderName::from_static("x-a"), HeaderValue::from_static(""))],
+        );
+        assert!(headers.is_empty());
     }
 }

@@ -5,6 +5,7 @@ Sources: vLLM `/v1/models`, `/metrics` (`vllm:cache_config_info`), `/kv_event_so
 not told is None.
 """
 
+import asyncio
 import dataclasses
 import math
 import re
@@ -24,6 +25,8 @@ _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 _CACHE_CONFIG = "vllm:cache_config_info"
 _KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
 
+# A page of vLLM's metrics with a hundred adapters has a megabyte.
+_LARGEST_PAGE = 32 << 20
 # A worker that says that it has more data-parallel ranks is not believed: each costs a socket.
 _MOST_RANKS = 1024
 
@@ -53,20 +56,53 @@ class WorkerMetrics:
     capacity_blocks: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a worker answered."""
+
+    status: int
+    body: bytes
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether the page is kept from those who show no key, or not the right one."""
+        return self.status in (401, 403)
+
+
 async def fetch(session: aiohttp.ClientSession, url: str, path: str) -> bytes | None:
-    """The body of a GET, None where the worker has no such page (any 4xx); raises WorkerUnreachable otherwise."""
+    """The body of a GET, None where the worker has no such page (3xx, 4xx); raises WorkerUnreachable otherwise."""
+    page = await fetch_page(session, url, path)
+    return page.body if page.status < 300 else None
+
+
+async def fetch_page(session: aiohttp.ClientSession, url: str, path: str) -> Page:
+    """The answer to a GET; raises WorkerUnreachable for 5xx, for none, and for one that is larger than any page is.
+
+    What it redirects to is not asked: a worker must not choose whom the router talks to.
+    """
     try:
-        async with session.get(url + path) as response:
-            body = await response.read()
+        async with session.get(url + path, allow_redirects=False) as response:
+            body = await _body(response)
     except TimeoutError as error:
         raise WorkerUnreachable(f"no answer from {path} in time") from error
     except aiohttp.ClientConnectorError as error:
         raise WorkerUnreachable(f"cannot connect: {error.os_error.strerror or error.os_error}") from error
     except aiohttp.ClientError as error:
         raise WorkerUnreachable(f"{path}: {error}") from error
+    if body is None:
+        raise WorkerUnreachable(f"{path} answered more than {_LARGEST_PAGE >> 20} MiB")
     if response.status >= 500:
         raise WorkerUnreachable(f"{path} answered {response.status}")
-    return body if response.status < 400 else None
+    return Page(response.status, body)
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes | None:
+    """The body; None where it does not end in time to be read."""
+    try:
+        await response.content.readexactly(_LARGEST_PAGE + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    return None
 
 
 def read_models(body: Any) -> tuple[dict[str, bool], int | None]:

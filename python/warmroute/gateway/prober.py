@@ -19,6 +19,7 @@ from warmroute.errors import WorkerUnreachable
 from warmroute.gateway.discovery import (
     WorkerMetrics,
     fetch,
+    fetch_page,
     read_kv_event_sources,
     read_metrics,
     read_models,
@@ -37,6 +38,7 @@ _LOOKS_PER_DISCOVERY = 10
 # No engine loads a model, and no machine boots, in less. A process that is restarted sooner refuses connections
 # meanwhile, and is looked at each second.
 _SHORTEST_HIDDEN_RESTART_S = 30.0
+_KEY_WANTED = "/v1/models answers {}: it wants an API key, or another one than it got; see --worker-api-key-file"
 _WELL = (WorkerStatus.READY, WorkerStatus.DRAINING)
 
 
@@ -46,6 +48,8 @@ class Discovery:
 
     facts: WorkerFacts
     sources: tuple[EventSource, ...]
+    complaint: str = ""
+    """Why not all could be learned of it, where a person can help."""
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class Prober:
     _well_at: float | None = None
     _process_began_at: float | None = None
     _misses: int = 0
+    _complaint: str = ""
     _looks: int = 0
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -112,14 +117,21 @@ class Prober:
         metrics = await self._take_load()
         coming_up = self.worker.status not in _WELL
         if coming_up or self._looks % _LOOKS_PER_DISCOVERY == 0:
-            self.discovered(self.worker, await discover(self.session, self.worker.spec.url, metrics))
+            discovery = await discover(self.session, self.worker.spec.url, metrics)
+            self._complain(discovery.complaint)
+            self.discovered(self.worker, discovery)
         self._looks += 1
         self._note_well(metrics, time.monotonic())
+
+    def _complain(self, complaint: str) -> None:
+        if complaint and complaint != self._complaint:
+            _log.warning("worker %s: %s", self.worker.shown, complaint)
+        self._complaint = complaint
 
     def _note_well(self, metrics: WorkerMetrics, now: float) -> None:
         restarted = self._may_be_another(metrics.started_at, now)
         self._refused, self._well_at, self._process_began_at = False, now, metrics.started_at
-        if self.table.set_status(self.worker, WorkerStatus.READY, came_up_at=now):
+        if self.table.set_status(self.worker, WorkerStatus.READY, self._complaint, came_up_at=now):
             _log.info("worker %s is %s", self.worker.shown, self.worker.status)
         if restarted:
             self.came_up(self.worker)
@@ -156,7 +168,8 @@ class Prober:
 
 async def discover(session: aiohttp.ClientSession, url: str, metrics: WorkerMetrics) -> Discovery:
     """Ask a worker, whose metrics have been read, what it is. Raises WorkerUnreachable."""
-    page = _json(await fetch(session, url, "/v1/models"))
+    answer = await fetch_page(session, url, "/v1/models")
+    page = _json(answer.body if answer.status < 300 else None)
     models, max_model_len = read_models(page)
     engine, roots = read_origins(page)
     sources = read_kv_event_sources(_json(await fetch(session, url, "/kv_event_sources")), url)
@@ -169,7 +182,7 @@ async def discover(session: aiohttp.ClientSession, url: str, metrics: WorkerMetr
             capacity_blocks=facts.capacity_blocks or told.capacity_blocks,
             max_running_requests=told.max_running_requests,
         )
-    return Discovery(facts, sources)
+    return Discovery(facts, sources, _KEY_WANTED.format(answer.status) if answer.wants_key else "")
 
 
 async def fetch_metrics(session: aiohttp.ClientSession, url: str) -> WorkerMetrics:
