@@ -235,6 +235,9 @@ def check_definition(whole: Tokenizer, ours: LocalTokenizer, text: str, cut: int
         with pytest.raises(TemplateError):
             ours.encode_text(text, False)
         return
+    except BaseException as exc:  # A pattern that gives up on a long text; on parts of it it may not.
+        assume(type(exc).__name__ != "PanicException")
+        raise
     assert list(ours.encode_text(text, False)) == expected
     beginning = list(ours.encode_beginning(text[:cut], False))
     assert beginning == expected[: len(beginning)]
