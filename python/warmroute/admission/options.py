@@ -42,7 +42,6 @@ class FailoverOptions:
     tenant_header: str | None = option(
         None,
         "header whose value says for whom a request is; tenants share a queue fairly (default: the API key's name)",
-        live=True,
     )
 
     def __post_init__(self) -> None:

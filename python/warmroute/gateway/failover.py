@@ -1,8 +1,11 @@
 """What the options of failover mean for the parts of a router, at its start and when they change."""
 
+import time
 from collections.abc import Callable
 
 from warmroute.admission import FailoverOptions
+from warmroute.diagnostics.failover_metrics import FailoverCollector
+from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, Outcome
 from warmroute.gateway.waiting import WaitingRoom
@@ -21,10 +24,22 @@ def apply_failover(options: FailoverOptions, router: Router, proxy: Proxy) -> No
     if proxy.room is None:
         proxy.room = room = WaitingRoom(router, proxy.rng, options.queue_size, options.queue_timeout_s)
         proxy.relay.on_outcome = _in_turn(proxy.relay.on_outcome, lambda outcome: room.left(outcome.request_id))
+        if options.tenant_header is not None:
+            proxy.tenant_of = _named_by(options.tenant_header)
     proxy.room.resize(options.queue_size)
     proxy.room.timeout_s = options.queue_timeout_s
-    if options.tenant_header is not None:
-        proxy.tenant_of = _named_by(options.tenant_header)
+
+
+def failover_metrics(router: Router, proxy: Proxy, fleet: Fleet) -> FailoverCollector:
+    """The metrics of all of this, once the options have been applied."""
+    assert proxy.room is not None, "apply_failover makes it"
+    return FailoverCollector(
+        router.table,
+        proxy.budget,
+        proxy.room.figures,
+        lambda: [(member.worker, member.prober.last_look_at) for member in fleet.members],
+        time.monotonic,
+    )
 
 
 def _in_turn(first: Callable[[Outcome], None] | None, then: Callable[[Outcome], None]) -> Callable[[Outcome], None]:

@@ -24,7 +24,7 @@ from warmroute.gateway.access import Access, read_rights
 from warmroute.gateway.admin import Admin
 from warmroute.gateway.configuration import Configuration, ReadConfiguration
 from warmroute.gateway.door import open_doors
-from warmroute.gateway.failover import apply_failover
+from warmroute.gateway.failover import apply_failover, failover_metrics
 from warmroute.gateway.fleet import Fleet
 from warmroute.gateway.fleet_report import event_counts
 from warmroute.gateway.index_pages import IndexPages
@@ -133,6 +133,7 @@ async def running_gateway(
             audit,
             StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
             SegmentCollector(tokens.check.tokenizers.each),
+            failover_metrics(router, proxy, fleet),
         ):
             metrics.registry.register(collector)
         reloader = Reloader(configuration, read or (lambda: configuration))

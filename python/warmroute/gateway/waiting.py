@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from warmroute.admission import Waiter, WaitingQueue
+from warmroute.diagnostics.failover_metrics import QueueFigures
 from warmroute.errors import RefusalReason
 from warmroute.gateway.relay import Arrival
 from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest, all_saturated
@@ -72,11 +73,11 @@ class WaitingRoom:
         """Let at most so many wait from now on; 0: nobody."""
         self._queue.size = max(size, len(self._queue))
 
-    @property
-    def oldest_s(self) -> float:
-        """For how long the one has waited who waits longest."""
+    def figures(self) -> QueueFigures:
+        """What metrics tell of it."""
         now = self._clock()
-        return max((now - waiter.arrived_at for waiter in self._queue), default=0.0)
+        oldest_s = max((now - waiter.arrived_at for waiter in self._queue), default=0.0)
+        return QueueFigures(len(self._queue), oldest_s, self.counts.ends, self.counts.waited_s)
 
     def concerns(self, request: RouteRequest) -> bool:
         """Whether a request that has just come has to wait: for room, or behind others who do."""
