@@ -65,7 +65,7 @@ async def test_a_refusal_speaks_the_dialect_of_its_endpoint(
             assert (response.status, response.headers["www-authenticate"][:6]) == (401, "Bearer")
             error = await response.json()
         if kind is None:
-            assert error["type"] == "error" and error["error"]["type"] == "authentication_error"
+            assert (error["type"], error["error"]["type"]) == ("error", "authentication_error")
         else:
             assert (error["error"]["type"], error["error"]["code"]) == (kind, "invalid_api_key")
         assert "guessed-word" not in str(error)

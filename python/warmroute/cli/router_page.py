@@ -1,6 +1,7 @@
 """Asks a running router for one of its own pages, for commands that look into it."""
 
 import asyncio
+import os
 
 import aiohttp
 
@@ -8,6 +9,8 @@ from warmroute.errors import WarmrouteError
 
 DEFAULT_URL = "http://127.0.0.1:8081"
 """Where `warmroute serve` has its own pages when it is told nothing else."""
+KEY_VARIABLE = "WARMROUTE_ADMIN_KEY"
+"""The environment's name for the key that the router's pages want where it has `--api-keys`."""
 # A router answers at once; a large index takes a while to be written out.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=120.0)
 
@@ -43,7 +46,7 @@ def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
     async def exchange() -> bytes:
         async with (
             aiohttp.ClientSession(timeout=_TIMEOUT) as session,
-            session.request(method, url.rstrip("/") + path, data=body) as response,
+            session.request(method, url.rstrip("/") + path, data=body, headers=_headers()) as response,
         ):
             if response.status >= 400:
                 raise PageRefused(response.status, await _message(response))
@@ -60,8 +63,15 @@ def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
         ) from error
 
 
+def _headers() -> dict[str, str]:
+    key = os.environ.get(KEY_VARIABLE)
+    return {} if not key else {"authorization": f"Bearer {key}"}
+
+
 async def _message(response: aiohttp.ClientResponse) -> str:
     """The router's reason where it gave one, else the status."""
+    if response.status in (401, 403):
+        return f"the router wants an admin key: put it into the variable {KEY_VARIABLE}"
     try:
         return str((await response.json(content_type=None))["error"]["message"])
     except (ValueError, KeyError, TypeError):
