@@ -66,6 +66,7 @@ bench: build ## measure everything; results go to bench/results as JSON and from
 	$(BIN)/python bench/prefix_index.py
 	$(BIN)/python bench/kv_ingest.py
 	$(BIN)/python bench/tokenize.py
+	$(BIN)/python bench/relay.py
 	$(BIN)/python bench/demo_bench.py
 	$(MAKE) bench-docs
 
@@ -80,6 +81,10 @@ bench-ingest: build ## measure KV events from sockets until a lookup sees them, 
 .PHONY: bench-tokenize
 bench-tokenize: build ## measure what a prompt's tokens cost, beside the tokenizers wheel and other encoders
 	$(BIN)/python bench/tokenize.py --json
+
+.PHONY: bench-relay
+bench-relay: build ## measure what a request costs on its way through the router, beside the Rust routers and nginx
+	$(BIN)/python bench/relay.py --json
 
 .PHONY: bench-docs
 bench-docs: setup ## render the documents' tables and plots from bench/results

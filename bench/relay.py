@@ -7,6 +7,7 @@ same: the result says it, and whether it was at work.
 """
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import sys
@@ -21,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import relay_decisions, relay_streams
 from bench.environment import environment
 from bench.json_process import ROOT
-from bench.relay_cells import CELLS, QUICK_CELLS, SECONDS, Cell, Found, cells_through, mechanism, worked
+from bench.relay_cells import CELLS, JUDGED, QUICK_CELLS, SECONDS, Cell, Found, cells_through, mechanism, worked
 from bench.relay_load import Load, Placement, Workers, build, placement, running_workers
 from bench.relay_ratios import headline
 from bench.relay_routers import PEERS, WARMROUTE, Router, Running, install, nginx_program, running
@@ -41,6 +42,7 @@ class Extent:
     idle: int
     ladder: tuple[int, ...]
     fleets: tuple[int, ...]
+    profile: str = "release"
 
     @classmethod
     def whole(cls, repeats: int) -> "Extent":
@@ -48,7 +50,7 @@ class Extent:
 
     @classmethod
     def quick(cls) -> "Extent":
-        return cls(QUICK_CELLS, 0.3, 1, 20, (10, 20), (2,))
+        return cls(QUICK_CELLS, 0.3, 1, 20, (10, 20), (2,), profile="dev")
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Bench:
 
     def streams(self, router: Router | None) -> None:
         """Idle and active streams, once."""
-        seconds = min(relay_streams.IDLE_S, 10 * self._extent.seconds)
+        seconds = 2 * self._extent.seconds
         name = DIRECT if router is None else router.name
         with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
             targets = workers.addresses if started is None else [started.target]
@@ -106,7 +108,7 @@ class Bench:
 
     def _judged(self, started: Running | None, told: Found, found: dict[str, Found]) -> Found:
         """What was counted, and whether the router's way of minding prefixes was at work in this repeat."""
-        share = found["8kB"]["cached_token_share"] or 0.0
+        share = found[JUDGED]["cached_token_share"] or 0.0
         if started is None:
             return {**told, "cached_token_share": share}
         direct = self._share(DIRECT)
@@ -116,7 +118,7 @@ class Bench:
 
     def _share(self, name: str) -> float:
         cells = self.measured.cells.get(name)
-        return float(cells[-1]["8kB"]["cached_token_share"] or 0.0) if cells else 0.0
+        return float(cells[-1][JUDGED]["cached_token_share"] or 0.0) if cells else 0.0
 
 
 @contextmanager
@@ -132,7 +134,7 @@ def measure(routers: Sequence[Router], extent: Extent) -> dict[str, Any]:
     """All of it, as one object."""
     started = environment()
     files = relay_streams.raise_file_limit()
-    bench = Bench(build(), placement(), extent)
+    bench = Bench(build(extent.profile), placement(), extent)
     for repeat in range(extent.repeats):
         for router in (None, *routers):
             say(f"run {repeat + 1} of {extent.repeats}: {DIRECT if router is None else router.name}")
@@ -154,7 +156,7 @@ def measure(routers: Sequence[Router], extent: Extent) -> dict[str, Any]:
         "decides_on": {router.name: router.decides_on for router in routers},
         "mechanism": measured.mechanism,
         "cells": measured.cells,
-        "connections": {cell.name: cell.connections for cell in extent.cells},
+        "cell_definitions": [dataclasses.asdict(cell) for cell in extent.cells],
         "workers": WORKERS,
         "seconds": extent.seconds,
         "cores": {"workers_and_client": cores.load, "router": cores.router},

@@ -19,7 +19,8 @@ SECONDS = 3.0
 class Cell:
     """`size` is the mean body in bytes; `chunks` of a streamed answer, 0 for a short one at once.
 
-    With `one_core` the workers, the client and the router share the router's core.
+    With `one_core` the workers, the client and the router share the router's core. `pause_ms` lies between an answer
+    and the next request of its conversation.
     """
 
     name: str
@@ -27,9 +28,14 @@ class Cell:
     size: int
     chunks: int = 0
     one_core: bool = False
+    pause_ms: int = 0
 
 
 SIZES = {"200B": 200, "8kB": 8_000, "64kB": 64_000, "200kB": 200_000}
+# Where it is judged whether prefixes are minded. Engines take longer than these workers, and routers that look for
+# events every few milliseconds only (vllm-router: every 10) must not be judged by conversations that never rest.
+JUDGED = "8kB-with-pauses"
+
 CELLS = (
     *(Cell(name, 16, size) for name, size in SIZES.items()),
     Cell("streams16", 16, 8_000, chunks=16),
@@ -40,11 +46,12 @@ CELLS = (
     Cell("64kB-c64", 64, 64_000),
     Cell("streams16-200B", 16, 200, chunks=16),
     Cell("streams16-c64", 64, 8_000, chunks=16),
+    Cell(JUDGED, 16, 8_000, pause_ms=50),
     Cell("200B-one-core", 1, 200, one_core=True),
     Cell("8kB-one-core", 1, 8_000, one_core=True),
     Cell("streams16-one-core", 1, 8_000, chunks=16, one_core=True),
 )
-QUICK_CELLS = tuple(cell for cell in CELLS if cell.name in {"200B", "8kB", "streams16", "200B-one-core"})
+QUICK_CELLS = tuple(cell for cell in CELLS if cell.name in {"200B", "streams16", JUDGED, "200B-one-core"})
 
 # Enough that no two cells of a run tell the same conversations, which the workers would then hold already.
 _CONVERSATIONS_APART = 100_000
@@ -67,6 +74,7 @@ def cells_through(
             first_conversation=number * _CONVERSATIONS_APART,
             size=cell.size,
             chunks=cell.chunks,
+            pause_ms=cell.pause_ms,
             warm_s=min(WARM_S, seconds),
             seconds=seconds,
         )

@@ -31,6 +31,7 @@ def _fleet(program: Path, cores: Placement, fleet: int, seconds: float) -> dict[
                 first_conversation=0,
                 size=size,
                 chunks=0,
+                pause_ms=0,
                 warm_s=min(1.0, seconds),
                 seconds=seconds,
             )

@@ -31,10 +31,12 @@ def placement() -> Placement:
     return Placement(cores[0], cores[-1])
 
 
-def build() -> Path:
-    """The program, built if need be."""
-    subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "relay-load"], cwd=ROOT, check=True)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "relay-load"
+def build(profile: str) -> Path:
+    """The program, built if need be; `profile` is "release", or "dev" where only its working counts."""
+    command = ["cargo", "build", "--quiet", "--profile", profile, "-p", "relay-load"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    folder = "debug" if profile == "dev" else profile
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / folder / "relay-load"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ LATE_P99_MS = 250.0
 # The counts among which the highest is sought.
 LADDER = (250, 500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, ACTIVE_STREAMS)
 COMPARED_STREAMS = 500
-IDLE_S = 5.0
 _SPARE_FILES = 200
 
 
@@ -77,7 +76,7 @@ def paced(load: Load, streams: int, seconds: float) -> Found:
             "paced",
             streams=streams,
             interval_ms=INTERVAL_MS,
-            warm_s=2.0,
+            warm_s=min(2.0, seconds),
             seconds=seconds,
         )
     except (RuntimeError, TimeoutError, OSError) as error:

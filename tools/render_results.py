@@ -8,39 +8,17 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+
+from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
 IMAGES = ROOT / "docs" / "images"
-
-Result = dict[str, Any]
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, the first column to the left and the others to the right."""
-    lines = [heads, ["---", *("---:" for _ in heads[1:])], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def machine(result: Result) -> str:
-    """On what a result was measured."""
-    where = result["environment"]
-    return (
-        f"{where['cores']} cores ({where['cpu']}), {where['python']}, a {where['native_build']} build at "
-        f"{where['commit']}, load {where['load_1min']:g} at the start"
-    )
-
-
-def us(value: float) -> str:
-    """A time in microseconds, with three digits that mean something."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def millions(value: float) -> str:
-    return f"{value / 1e6:.2f} M"
 
 
 def demo(result: Result) -> str:

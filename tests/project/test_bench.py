@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 _ROOT = Path(__file__).resolve().parents[2]
 
 _INDEX_FIGURES = {
@@ -28,10 +30,10 @@ _BESIDE_DYNAMO = {
 }
 
 
-def run(script: str) -> dict[str, Any]:
-    """The one JSON object that a quick run without Dynamo prints."""
-    command = [sys.executable, f"bench/{script}.py", "--json", "--quick", "--without-dynamo"]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=50, check=False)
+def run(script: str, without: str = "--without-dynamo", timeout_s: float = 50) -> dict[str, Any]:
+    """The one JSON object that a quick run without the others prints."""
+    command = [sys.executable, f"bench/{script}.py", "--json", "--quick", without]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stderr
     shown: dict[str, Any] = json.loads(done.stdout)
     return shown
@@ -53,3 +55,20 @@ def test_the_intake_of_events_is_measured() -> None:
     assert shown["dynamo_blocks_per_s"] is None
     assert shown["loop_stall_ms_max"] >= shown["loop_stall_ms_p99"] >= 0
     assert shown["frames"] * shown["frame_blocks"] == shown["blocks"]
+
+
+@pytest.mark.timeout(300)  # the load generator may have to be built
+def test_the_relay_is_measured() -> None:
+    shown = run("relay", "--without-peers", 280)
+    assert shown["cpu_ratio_over_best_peer"]["200B"] is None
+    assert shown["cells"].keys() == {"direct", "warmroute"}
+    cells = shown["cells"]["warmroute"][0]
+    assert cells.keys() == {"200B", "streams16", "8kB-with-pauses", "200B-one-core"}
+    for cell in cells.values():
+        assert cell["requests"] > 0
+        assert cell["errors"] == {}
+        assert cell["bodies_changed"] == 0
+    counted = shown["mechanism"]["warmroute"][0]
+    assert counted["event_subscribers"] == shown["workers"]
+    assert shown["idle_streams"]["warmroute"]["streams"] == 20
+    assert shown["one_process"][0]["workers"] == 2

@@ -23,7 +23,7 @@ const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 /// After a failure, so that a router that refuses everything is not hammered.
-const PAUSE: Duration = Duration::from_millis(20);
+const RESPITE: Duration = Duration::from_millis(20);
 
 /// What was found while measuring.
 #[derive(Default)]
@@ -47,6 +47,8 @@ struct Run {
     /// Of each connection's first conversation; another one for each run against the same workers.
     first: u32,
     stream: bool,
+    /// Between an answer and the next request.
+    pause: Duration,
     phase: AtomicU8,
     found: Mutex<Found>,
 }
@@ -64,6 +66,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         connections: arguments.get("connections")?,
         first: arguments.get("first-conversation")?,
         stream: chunks > 0,
+        pause: Duration::from_millis(arguments.get("pause-ms")?),
         phase: AtomicU8::new(WARM),
         found: Mutex::default(),
     });
@@ -126,12 +129,15 @@ async fn talk(run: Arc<Run>, number: u32, mut connection: Connection) {
             if counted {
                 *run.found.lock().errors.entry(error.to_string()).or_default() += 1;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RESPITE).await;
         }
         if let (Ok(served), true) = (&ended, run.phase.load(Ordering::Relaxed) == MEASURE) {
             note(&mut run.found.lock(), served, tokens_before, connection.opened);
         }
         tokens_before = ended.map_or(tokens_before, |served| served.answer.prompt_tokens);
+        if !run.pause.is_zero() {
+            tokio::time::sleep(run.pause).await;
+        }
         if !conversation.go_on() {
             conversation = begin(&run, number, conversation.session.number + 1);
             tokens_before = 0;

@@ -28,7 +28,7 @@ use arguments::Arguments;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const USAGE: &str = "relay-load worker --port P --events-port P --replay-port P --model-folder DIR
-relay-load client --targets HOST:PORT,.. --connections N --first-conversation N --size BYTES --chunks N --warm-s S --seconds S [--cpu-of PID,..]
+relay-load client --targets HOST:PORT,.. --connections N --first-conversation N --size BYTES --chunks N --pause-ms N --warm-s S --seconds S [--cpu-of PID,..]
 relay-load idle --targets HOST:PORT,.. --streams N
 relay-load paced --targets HOST:PORT,.. --streams N --interval-ms N --warm-s S --seconds S [--cpu-of PID,..]";
 
