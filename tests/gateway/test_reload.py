@@ -137,7 +137,7 @@ async def test_registrations_are_kept_and_taken_up(tmp_path: Path) -> None:
     path = tmp_path / "8080.workers"
     async with fleet_of_one() as one:
         kept = Registrations(path, one.fleet)
-        kept.begin(read_registrations(path))
+        kept.begin((), read_registrations(path))
         one.fleet.add(WorkerSpec(_OTHER, block_size=32, kv_topic="t"), Origin.ADDED)
         one.fleet.set_draining(one.member.worker, True)
         await kept.close()
@@ -146,7 +146,7 @@ async def test_registrations_are_kept_and_taken_up(tmp_path: Path) -> None:
     assert registered == Registered((WorkerSpec(_OTHER, block_size=32, kv_topic="t"),), frozenset([WorkerId(NOBODY)]))
     async with fleet_of_one() as one:
         kept = Registrations(path, one.fleet)
-        kept.begin(registered)
+        kept.begin((), registered)
         assert [member.origin for member in one.fleet.members] == [Origin.CONFIGURED, Origin.ADDED]
         assert one.member.worker.draining
         kept.abandon()

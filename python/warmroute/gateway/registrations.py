@@ -7,6 +7,7 @@ The file stands beside the state file and is written whenever something of it ch
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,10 @@ class Registrations:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 
-    def begin(self, registered: Registered) -> None:
-        """Take in what was registered before, and write down what changes from now on."""
+    def begin(self, configured: Sequence[WorkerSpec], registered: Registered) -> None:
+        """Take in the workers that are configured and those that were added; write down what changes from now on."""
+        for spec in configured:
+            self.fleet.add(spec)
         for spec in registered.added:
             if self.fleet.member(spec.id) is None:
                 self.fleet.add(spec, Origin.ADDED)

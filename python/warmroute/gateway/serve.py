@@ -34,7 +34,7 @@ from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.reading import Reader
 from warmroute.gateway.registrations import Registrations, read_registrations, registrations_path
 from warmroute.gateway.relay import RelayServer
-from warmroute.gateway.reload import Reloader
+from warmroute.gateway.reload import Prepare, Reloader
 from warmroute.gateway.reload_parts import Settings, Workers
 from warmroute.gateway.shutdown import Shutdown, finish
 from warmroute.gateway.state_file import LaneState
@@ -104,14 +104,13 @@ async def running_gateway(
 ) -> AsyncIterator[Gateway]:
     """A router that listens from entry to exit; without `read` there is nothing that could be told anew.
 
-    It listens on sockets that were inherited, or on those of the router that it takes over from.
-
-    Raises AddressInUse, ConfigError, ModelAssetError before it listens.
+    It listens on sockets that were inherited, or on those of the router that it takes over from. Before it listens it
+    may raise AddressInUse, ConfigError, ModelAssetError.
     """
     config = configuration.serve
     shutdown = shutdown or Shutdown()
     metrics = RouterMetrics()
-    access = Access(read_rights(configuration.access))
+    access = Access(read_rights(configuration.access, configuration.specs))
     router = _router(configuration, metrics)
     path = state_path(config, os.environ)
     keeper = StateKeeper(path, config.state_interval_s)
@@ -125,34 +124,19 @@ async def running_gateway(
         restored = await keeper.load({spec.id for spec in configuration.specs + registered.added})
         fleet = await _fleet(stack, router, config, access, restored)
         stack.push_async_callback(keeper.close)
-        audit = Audit(fleet.resync)
-        router.observe(audit)
         relay = RelayServer(configuration.relay)
         proxy = _proxy(configuration, router, relay, tokens, fleet, access)
-        for collector in (
-            audit,
-            StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
-            SegmentCollector(tokens.check.tokenizers.each),
-            failover_metrics(router, proxy, fleet),
-        ):
-            metrics.registry.register(collector)
-        reloader = Reloader(configuration, read or (lambda: configuration))
-        reloader.parts = [
-            access.prepare,
-            Workers(fleet, metrics.forget).prepare,
-            Settings(router, proxy, fleet, keeper).prepare,
-        ]
-        pages = IndexPages(router, fleet, keeper)
-        admin = Admin(
-            reloader, router, fleet, proxy, metrics, time.monotonic(), pages, tokens.check.standings, shutdown
-        )
+        _observe(metrics, router, fleet, proxy, tokens)
+        workers, settings = Workers(fleet, metrics.forget), Settings(router, proxy, fleet, keeper)
+        parts: list[Prepare] = [access.prepare, workers.prepare, settings.prepare]
+        reloader = Reloader(configuration, read or (lambda: configuration), parts)
+        pages, standings = IndexPages(router, fleet, keeper), tokens.check.standings
+        admin = Admin(reloader, router, fleet, proxy, metrics, time.monotonic(), pages, standings, shutdown)
         registrations = Registrations(registrations_path(path), fleet)
         stack.push_async_callback(registrations.close)
         doors = await stack.enter_async_context(contextlib.AsyncExitStack())
         stack.push_async_callback(lambda: finish(relay, shutdown, reloader.current.serve))
-        for spec in configuration.specs:
-            fleet.add(spec)
-        registrations.begin(registered)
+        registrations.begin(configuration.specs, registered)
         await succession.wait_until_known(fleet)
         opened = await open_doors(doors, configuration, admin, proxy, access, succession.inherited)
         _keep_running(stack, _expire(router.index), reloader.run())
@@ -161,6 +145,19 @@ async def running_gateway(
         stack.push_async_callback(keeper.save)
         await succession.serve(stack, keeper, registrations, opened.relays)
         yield Gateway(opened.url, opened.admin_url, router, fleet, relay, admin, reloader)
+
+
+def _observe(metrics: RouterMetrics, router: Router, fleet: Fleet, proxy: Proxy, tokens: Tokens) -> None:
+    """Have predictions audited, and everything that is counted told by `metrics`."""
+    audit = Audit(fleet.resync)
+    router.observe(audit)
+    for collector in (
+        audit,
+        StateCollector(router, lambda: event_counts(fleet.members), proxy.prompts),
+        SegmentCollector(tokens.check.tokenizers.each),
+        failover_metrics(router, proxy, fleet),
+    ):
+        metrics.registry.register(collector)
 
 
 def _router(configuration: Configuration, metrics: RouterMetrics) -> Router:
@@ -189,6 +186,7 @@ async def _fleet(
         block_size=config.block_size,
         restored=restored,
     )
+    fleet.destinations = lambda: access.rights.destinations
     stack.push_async_callback(fleet.close)
     return fleet
 
