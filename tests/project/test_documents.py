@@ -6,13 +6,16 @@ import sys
 import tomllib
 from pathlib import Path
 
+from warmroute.admission import FailoverOptions
 from warmroute.config import option_names
+from warmroute.gateway.access_options import AccessOptions
 from warmroute.gateway.options import ServeConfig, worker_spec
 from warmroute.gateway.relay import RelayOptions
 from warmroute.policy import POLICIES
 
 _ROOT = Path(__file__).resolve().parents[2]
 _README = (_ROOT / "README.md").read_text()
+_OPTIONS = (ServeConfig, AccessOptions, RelayOptions, FailoverOptions)
 _ARCHITECTURE = (_ROOT / "ARCHITECTURE.md").read_text()
 
 
@@ -33,7 +36,7 @@ def test_flags_in_the_readme_exist() -> None:
         flag for line in re.findall(r"warmroute serve(?:\\\n|.)*", _README) for flag in re.findall(r"--[a-z-]+", line)
     }
     flags |= set(re.findall(r"`(--[a-z-]+)`", _README))
-    known = {"--" + name.replace("_", "-") for name in option_names(ServeConfig, RelayOptions)} | {"--config"}
+    known = {"--" + name.replace("_", "-") for name in option_names(*_OPTIONS)} | {"--config"}
     assert flags >= {"--worker", "--tokenizer", "--policy"}
     assert flags <= known
 
@@ -43,7 +46,7 @@ def test_the_configuration_in_the_readme_can_be_read() -> None:
     assert found is not None
     values = tomllib.loads("\n".join(line.strip() for line in found.group().splitlines()))
     workers = values.pop("workers")
-    assert set(values) <= set(option_names(ServeConfig, RelayOptions))
+    assert set(values) <= set(option_names(*_OPTIONS))
     assert [worker_spec(worker, where="README").kv_events for worker in workers] == ["tcp://10.0.0.5:5557"]
 
 
