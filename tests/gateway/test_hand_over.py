@@ -90,7 +90,7 @@ async def test_one_that_gives_up_before_it_is_ready_has_changed_nothing(tmp_path
 async def test_what_is_no_router_is_not_listened_to(tmp_path: Path) -> None:
     path = tmp_path / "8080.handover"
     async with before(path) as old:
-        for words in (b"", b"\n", b'{"take_over": "yes"}\n', b"x" * 5000):
+        for words in (b"", b"\n", b'{"take_over": "yes"}\n', b'{"take_over": 2, "warmroute": "9"}\n', b"x" * 5000):
             with socket.socket(socket.AF_UNIX) as stranger:
                 stranger.connect(str(path))
                 stranger.sendall(words)

@@ -28,6 +28,8 @@ from warmroute.gateway.inherited import Inherited, from_descriptors
 
 _log = logging.getLogger(__name__)
 
+# Raised when routers could no longer understand each other.
+_PROTOCOL = 1
 # Of a path in sockaddr_un, with the zero at its end.
 _LONGEST_PATH = 107
 _LONGEST_MESSAGE = 4096
@@ -113,6 +115,9 @@ class HandOver:
             return
         async with asyncio.timeout(TAKE_LIMIT_S):
             asked = msgspec.json.decode(await _line(asking), type=_Asked)
+            if asked.take_over != _PROTOCOL:
+                _log.warning("a router of version %s asks in a way that this one does not know", asked.warmroute)
+                return
             given = await self.give()
         _log.info("a router of version %s is taking over", asked.warmroute)
         try:
@@ -160,7 +165,9 @@ async def take_over(path: Path | None) -> TakeOver | None:
     try:
         async with asyncio.timeout(TAKE_LIMIT_S):
             await asyncio.get_running_loop().sock_connect(asked, str(path))
-            await asyncio.get_running_loop().sock_sendall(asked, msgspec.json.encode(_Asked(1, __version__)) + b"\n")
+            await asyncio.get_running_loop().sock_sendall(
+                asked, msgspec.json.encode(_Asked(_PROTOCOL, __version__)) + b"\n"
+            )
             named = await _sockets(asked)
         return TakeOver(from_descriptors(named), asked)
     except (FileNotFoundError, ConnectionRefusedError):
