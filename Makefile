@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-PYTHON_SOURCES := python tests tests_vllm bench tools fuzz
+PYTHON_SOURCES := python tests tests_vllm bench chaos tools fuzz
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 PROFILE ?= release
 
@@ -97,6 +97,10 @@ test-slow: build ## drive the index, its naive twin and the tokenizers with very
 	scripts/fetch_tokenizers.sh
 	$(BIN)/python -m pytest -q -s -m slow
 	WARMROUTE_TWIN_EXAMPLES=3000 $(BIN)/python -m pytest -q --timeout 900 tests/prefix_index/test_twin.py
+
+.PHONY: chaos
+chaos: build ## engines die, stop and lie, clients misbehave, each answer is judged: CHAOS_SECONDS (300), CHAOS_SEED
+	$(BIN)/python -m chaos --seconds $${CHAOS_SECONDS:-300} $${CHAOS_SEED:+--seed $$CHAOS_SEED}
 
 .PHONY: fuzz
 fuzz: build ## fuzz the index and the decoders of outside bytes, each target for FUZZ_SECONDS (60)
