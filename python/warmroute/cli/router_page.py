@@ -6,6 +6,7 @@ import os
 import aiohttp
 
 from warmroute.errors import WarmrouteError
+from warmroute.gateway.cross_site import NOT_A_FORM
 
 DEFAULT_URL = "http://127.0.0.1:8081"
 """Where `warmroute serve` has its own pages when it is told nothing else."""
@@ -65,7 +66,7 @@ def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
 
 def _headers() -> dict[str, str]:
     key = os.environ.get(KEY_VARIABLE)
-    return {} if not key else {"authorization": f"Bearer {key}"}
+    return {NOT_A_FORM: "1"} | ({} if not key else {"authorization": f"Bearer {key}"})
 
 
 async def _message(response: aiohttp.ClientResponse) -> str:

@@ -5,17 +5,19 @@ worker. With it a client's key is the router's: it is never sent on, and a worke
 (`--worker-api-key-file`). What the router itself asks of workers carries that key in both cases.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from warmroute.gateway.access_options import AccessOptions
 from warmroute.gateway.answers import JSON_TYPE, Answer, error_answer
 from warmroute.gateway.configuration import Configuration
+from warmroute.gateway.destinations import Destinations, destinations
 from warmroute.gateway.keys import Key, KeyRing, Role, read_keys
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.reload import Apply
 from warmroute.gateway.worker_keys import Headers, WorkerKeys, read_worker_keys
-from warmroute.worker import Worker
+from warmroute.worker import Worker, WorkerSpec
 
 _BEARER = "bearer "
 _CHALLENGE = ("www-authenticate", 'Bearer realm="warmroute"')
@@ -23,17 +25,21 @@ _CHALLENGE = ("www-authenticate", 'Bearer realm="warmroute"')
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the files say; `keys` None: nobody needs one."""
+    """What the options and their files say; `keys` None: nobody needs one."""
 
     keys: KeyRing | None = None
     worker_keys: WorkerKeys = field(default_factory=WorkerKeys)
+    destinations: Destinations = field(default_factory=Destinations)
 
 
-def read_rights(options: AccessOptions) -> Rights:
-    """Raises ConfigError for a file that cannot be used."""
+def read_rights(options: AccessOptions, specs: Sequence[WorkerSpec] = ()) -> Rights:
+    """Raises ConfigError for a file that cannot be used, and for a worker that is not where workers may be."""
+    allowed = destinations(options.allow_workers)
+    for spec in specs:
+        allowed.check(spec)
     keys = None if options.api_keys is None else read_keys(Path(options.api_keys).expanduser())
     told = options.worker_api_key_file
-    return Rights(keys, WorkerKeys() if told is None else read_worker_keys(Path(told).expanduser()))
+    return Rights(keys, WorkerKeys() if told is None else read_worker_keys(Path(told).expanduser()), allowed)
 
 
 @dataclass(slots=True)
@@ -69,7 +75,7 @@ class Access:
 
     def prepare(self, old: Configuration, new: Configuration) -> Apply:
         """See `warmroute.gateway.reload.Prepare`."""
-        rights = read_rights(new.access)
+        rights = read_rights(new.access, new.specs)
 
         async def apply() -> None:
             self.rights = rights

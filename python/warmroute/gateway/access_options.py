@@ -35,6 +35,13 @@ class AccessOptions:
         metavar="FILE",
         live=True,
     )
+    allow_workers: tuple[str, ...] = option(
+        (),
+        "where workers may be: a network such as 10.0.0.0/8, an address, a name or a pattern such as *.example.org; "
+        "may be repeated (default: everywhere but link-local, metadata, multicast and unspecified addresses)",
+        metavar="WHERE",
+        live=True,
+    )
     show_addresses: bool = option(False, "show clients and logs the workers' URLs, not only their names")
 
     def __post_init__(self) -> None:

@@ -151,6 +151,7 @@ class Admin:
     async def _add_worker(self, arrival: Arrival) -> Answer:
         try:
             spec = worker_spec(_object(arrival.body), where="the request")
+            self.fleet.destinations().check(spec)
             worker = self.fleet.add(with_defaults(spec, self.reloader.current.serve), Origin.ADDED)
         except ConfigError as error:
             return error_answer(arrival.path, 400, "invalid_worker", str(error))

@@ -16,6 +16,7 @@ from warmroute.gateway.access_options import admin_port
 from warmroute.gateway.admin import Admin, is_for_workers
 from warmroute.gateway.answers import Answer, error_answer
 from warmroute.gateway.configuration import Configuration
+from warmroute.gateway.cross_site import forged, is_loopback, rebound
 from warmroute.gateway.inherited import ADMIN, TRAFFIC, Inherited
 from warmroute.gateway.keys import Role
 from warmroute.gateway.proxy import Proxy
@@ -47,6 +48,7 @@ class Door:
     proxy: Proxy
     access: Access
     relay: RelayServer
+    on_loopback: bool
 
     def arrived(self, arrival: Arrival) -> Coroutine[Any, Any, None] | None:
         """What answers a request; None where it is on its way already."""
@@ -67,7 +69,11 @@ class Door:
         path = arrival.path.rstrip("/")
         if path in _OPEN:
             return None
-        return self.access.refusal(arrival, Role.TRAFFIC if path in ON_BOTH else Role.ADMIN)
+        if path in ON_BOTH:
+            return self.access.refusal(arrival, Role.TRAFFIC)
+        # Whoever shows a key is no page of another site.
+        rebinding = rebound(arrival) if self.on_loopback and self.access.rights.keys is None else None
+        return rebinding or self.access.refusal(arrival, Role.ADMIN) or forged(arrival)
 
     def _misdirected(self, arrival: Arrival) -> Answer | None:
         path = arrival.path.rstrip("/") or "/"
@@ -107,13 +113,15 @@ async def open_doors(
     """
     options, config = configuration.access, configuration.serve
     port = admin_port(options, config.port)
-    door = Door(Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, access, proxy.relay)
+    door = Door(
+        Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, access, proxy.relay, is_loopback(config.host)
+    )
     url = _url(*await _listen(inherited, TRAFFIC, door, config.host, config.port))
     if port is None:
         return Doors(url, url, (proxy.relay,))
     relay = RelayServer(dataclasses.replace(configuration.relay, relay_threads=1))
     stack.push_async_callback(relay.close, _PAGES_GRACE_S)
-    door = Door(Serves.ADMIN, admin, proxy, access, relay)
+    door = Door(Serves.ADMIN, admin, proxy, access, relay, is_loopback(options.admin_host))
     admin_url = _url(*await _listen(inherited, ADMIN, door, options.admin_host, port))
     return Doors(url, admin_url, (proxy.relay, relay))
 

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from warmroute.errors import ConfigError
+from warmroute.gateway.destinations import Destinations
 from warmroute.gateway.discovery import configured_sources
 from warmroute.gateway.event_streams import EventStream, EventStreams
 from warmroute.gateway.origin import Origin
@@ -45,7 +46,8 @@ class Fleet:
     """Adds and removes workers, keeps their tasks, and ends all of them at shutdown.
 
     `restored`: what an earlier process of the router knew of lanes. A lane goes on from there once its publisher is
-    found, if that proves to be the same process. `changed` is called when a worker has come, gone or changed its part.
+    found, if that proves to be the same process. `destinations` says where workers may be; `changed` is called when a
+    worker has come, gone or changed its part.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Fleet:
         self._listeners = listeners
         self._probe_interval_s = probe_interval_s
         self.block_size = block_size
+        self.destinations: Callable[[], Destinations] = Destinations
         self.changed: Callable[[], None] = lambda: None
         self._members: dict[WorkerId, Member] = {}
         self._saved: dict[_SavedKey, LaneState] = {_saved_key(lane): lane for lane in restored}
@@ -206,13 +209,26 @@ class Fleet:
             facts = dataclasses.replace(facts, block_size=self.block_size)
         _warn_of_block_size(worker, facts)
         self._router.learn(worker, facts)
-        sources = configured_sources(worker.spec) or discovery.sources
+        sources = configured_sources(worker.spec) or self._permitted(worker, discovery.sources)
         member.streams.follow(sources, time.monotonic())
         if sources:
             for lane in self._drop_saved(worker.id):
                 _log.info(
                     "worker %s: what was saved of %s is not used, nobody publishes there", worker.id, lane.endpoint
                 )
+
+    def _permitted(self, worker: Worker, told: Sequence[EventSource]) -> tuple[EventSource, ...]:
+        """Of the publishers that a worker names those that it may send the router to."""
+        allowed = self.destinations()
+
+        def is_permitted(source: EventSource) -> bool:
+            endpoints = (source.endpoint, source.replay_endpoint)
+            return all(each is None or allowed.permits_told(each, worker.spec.url) for each in endpoints)
+
+        permitted = tuple(filter(is_permitted, told))
+        if len(permitted) < len(told):
+            _log.warning("worker %s names a publisher where none may be; it is not listened to", worker.shown)
+        return permitted
 
     def _drop_saved(self, worker_id: WorkerId) -> list[LaneState]:
         """Lets go of what was restored for a worker and has not been taken up; what that was."""
