@@ -65,7 +65,7 @@ def _ask(rng: random.Random, topic: str) -> Ask:
         prompt: str | list[int] = (
             [rng.randrange(20, 900) for _ in range(80)] if rng.random() < 0.3 else topic + question
         )
-        body |= {"prompt": prompt, "max_tokens": limit * 4, "ignore_eos": True}
+        body |= {"prompt": prompt, "max_tokens": limit * 2, "ignore_eos": True}
     elif path == MESSAGES:
         body |= {"system": topic, "messages": [{"role": "user", "content": question}], "max_tokens": limit}
     else:

@@ -37,6 +37,7 @@ class Crowd:
     ends: Counter[End] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     sent: Counter[str] = field(default_factory=Counter)
+    by_worker: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     slowest_s: float = 0.0
     _stories: dict[int, Story] = field(default_factory=dict)
@@ -108,6 +109,8 @@ class Crowd:
         if story.judgement.end in (End.CUT, End.ERROR_EVENT):
             story.judgement = self._explained(story)
         self.sent[story.behaviour] += 1
+        if story.response.status:
+            self.by_worker[self.workers(story.worker) or "the router itself"] += 1
         self.ends[story.judgement.end] += 1
         if story.judgement.end in (End.REFUSED, End.ERROR_EVENT, End.CUT):
             self.errors[f"{story.judgement.end}: {story.judgement.why}"] += 1

@@ -11,8 +11,8 @@ from warmroute.errors import WarmrouteError
 
 _START_S = 40.0
 _STOP_S = 10.0
-# Four times the speed of a small pod: streams of some hundred milliseconds, and processor time left for the others.
-_FLAGS = ("--speedup", "4", "--request-overhead-s", "0", "--answer-tokens", "60", "--num-blocks", "2000")
+# Streams of some seconds, so that they are interrupted, and few places, so that load is felt.
+_FLAGS = ("--speedup", "2", "--request-overhead-s", "0", "--max-num-seqs", "16", "--num-blocks", "2000")
 # Below the ports that the system gives to connections: one of those may not take the place of an engine that is down.
 _PORTS = range(21_000, 31_000)
 _taken: set[int] = set()

@@ -65,7 +65,8 @@ class Growth:
     def allowed(self, name: str) -> float:
         """The rise that is no leak."""
         least, share = TOLERANCE[name]
-        return max(least, share * sum(getattr(sample, name) for sample in self.samples) / len(self.samples))
+        mean = sum(float(getattr(sample, name)) for sample in self.samples) / max(1, len(self.samples))
+        return max(least, share * mean)
 
     def leaks(self) -> list[str]:
         """What has risen by more than it may."""

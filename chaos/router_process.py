@@ -82,12 +82,12 @@ class RouterProcess:
         """The exit code, where it has ended by itself."""
         return None if self.process is None else self.process.returncode
 
-    async def page(self, path: str, method: str = "GET", body: Any = None, **query: str) -> Any:
+    async def page(self, path: str, method: str = "GET", body: Any = None, /, **query: str) -> Any:
         """The JSON of one of its own pages."""
         response = await self.ask_page(path, method, body, **query)
         return json.loads(response.body)
 
-    async def ask_page(self, path: str, method: str = "GET", body: Any = None, **query: str) -> Response:
+    async def ask_page(self, path: str, method: str = "GET", body: Any = None, /, **query: str) -> Response:
         """The answer of one of its own pages."""
         raw = b"" if body is None else json.dumps(body).encode()
         where = f"{path}?{urlencode(query)}" if query else path

@@ -170,6 +170,7 @@ def _count(report: Report, scene: Scene, crowd: Crowd, injection: Injection, gro
     report.tables["requests, by how they ended"] = _sorted(crowd.ends)
     report.tables["errors that clients saw"] = _sorted(crowd.errors)
     report.tables["requests, by what the client did"] = _sorted(crowd.sent)
+    report.tables["answers, by who gave them"] = _sorted(crowd.by_worker)
     report.tables["faults"] = _sorted(Counter(injected.fault.name for injected in injection.done))
     told: Counter[str] = sum(
         (Counter({str(lie): count for lie, count in each.told.items()}) for each in scene.liars), Counter()
