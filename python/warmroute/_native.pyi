@@ -373,7 +373,7 @@ class Arrival:
     query: Final[str]
     """Without the question mark; empty if there is none."""
     headers: Final[list[tuple[str, str]]]
-    """Names in lower case, values as latin-1, in the order received."""
+    """Names in lower case, values as latin-1, in the order received; `x-forwarded-*` and `traceparent` as they go on."""
     body: Final[bytes]
     body_bytes: Final[int]
     """Of the body, which is copied when it is asked for."""
@@ -495,6 +495,12 @@ class Relay:
         pool_idle_s: float,
         head_timeout_s: float,
         client_idle_s: float,
+        max_held_bytes: int,
+        min_body_rate: int,
+        client_write_timeout_s: float,
+        half_close: bool,
+        h2_streams: int,
+        h2_ping_s: float,
     ) -> Self: ...
     def listen(self, host: str, port: int, name: str) -> tuple[str, int]:
         """Give the address bound. Raises OSError, with EADDRINUSE if the address is taken."""
@@ -530,6 +536,6 @@ class Relay:
 
     def stop_accepting(self) -> None: ...
     def close(self, grace_s: float) -> None:
-        """Stop accepting, wait `grace_s` seconds for the requests in flight, abort the rest. Releases the GIL."""
+        """Stop accepting, wait `grace_s` seconds for the requests in flight, end the rest. Releases the GIL."""
 
     def in_flight(self) -> int: ...

@@ -22,13 +22,13 @@ use crate::shared::Shared;
 use crate::side_reader::SideReader;
 use crate::upstream::Answered;
 
-/// The worker failed within its answer and the client must see that the body is incomplete.
+/// The worker failed within its answer, or the relay stops, and the client must see that the body is incomplete.
 #[derive(Debug)]
 pub struct CutShort;
 
 impl std::fmt::Display for CutShort {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("the worker failed within its answer")
+        formatter.write_str("the answer was cut short")
     }
 }
 
@@ -89,6 +89,7 @@ impl OwnBody {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        self.settlement.asked();
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
             self.settlement.carried(frame.data_ref().map_or(0, Bytes::len));
@@ -139,16 +140,20 @@ impl Carried {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        self.settlement.asked();
         while !self.over {
+            if self.shared.grace_is_over() {
+                return self.cut_short(End::Shutdown);
+            }
             let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
                 ready!(self.waiting.poll_too_long(cx));
-                return self.cut_short();
+                return self.cut_short(End::WorkerFailed);
             };
             self.waiting.heard();
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(chunk))) => return Poll::Ready(Some(Ok(self.pass_on(chunk)))),
                 Some(Ok(Err(_trailers))) => {}
-                Some(Err(_)) => return self.cut_short(),
+                Some(Err(_)) => return self.cut_short(End::WorkerFailed),
                 None => self.complete(),
             }
         }
@@ -174,14 +179,14 @@ impl Carried {
         }
     }
 
-    /// The worker failed: tell a reader of events so in the stream, break off anything else.
-    fn cut_short(&mut self) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    /// The worker failed or the relay stops: tell a reader of events so in the stream, break off anything else.
+    fn cut_short(&mut self, end: End) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
         self.over = true;
         self.connection = None;
-        self.settlement.ended(End::WorkerFailed);
+        self.settlement.ended(end);
         match self.reader.closing() {
             Some(closing) if !self.has_length => {
-                let event = Bytes::from(format!("{closing}{}", self.dialect.error_event()));
+                let event = Bytes::from(format!("{closing}{}", self.dialect.error_event(end)));
                 self.settlement.carried(event.len());
                 Poll::Ready(Some(Ok(Frame::data(event))))
             }

@@ -3,6 +3,8 @@
 use http::StatusCode;
 use serde_json::json;
 
+use crate::event::End;
+
 /// The shape in which the clients of an endpoint read errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -30,18 +32,18 @@ impl Dialect {
         format!("{error}\n")
     }
 
-    /// The event that ends a stream within which the worker failed.
-    pub fn error_event(self) -> &'static str {
+    /// The event that ends a stream: the worker failed within it, or the relay stops.
+    pub fn error_event(self, end: End) -> String {
+        let (kind, message) = match end {
+            End::Shutdown => ("router_stopping", "the router stops; send the request again"),
+            _ => ("worker_failed", "the worker failed within its answer"),
+        };
         match self {
-            Self::OpenAi => concat!(
-                r#"data: {"error":{"message":"the worker failed within its answer","#,
-                r#""type":"worker_failed","code":"worker_failed"}}"#,
-                "\n\n"
-            ),
-            Self::Anthropic => concat!(
-                "event: error\n",
-                r#"data: {"type":"error","error":{"type":"api_error","message":"the worker failed within its answer"}}"#,
-                "\n\n"
+            Self::OpenAi => {
+                format!("data: {{\"error\":{{\"message\":\"{message}\",\"type\":\"{kind}\",\"code\":\"{kind}\"}}}}\n\n")
+            }
+            Self::Anthropic => format!(
+                "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"api_error\",\"message\":\"{message}\"}}}}\n\n"
             ),
         }
     }

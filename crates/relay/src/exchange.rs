@@ -16,9 +16,11 @@ use crate::clock::monotonic_s;
 use crate::dialect::Dialect;
 use crate::event::{Arrival, End, Event};
 use crate::header::{self, Overrides};
+use crate::held_bytes::Share;
 use crate::listener::Origin;
 use crate::refusal::Refusal;
 use crate::request_body::{self, Unread};
+use crate::request_head;
 use crate::retry_after;
 use crate::settlement::Settlement;
 use crate::shared::{Command, Forward, OwnAnswer, Shared};
@@ -29,11 +31,13 @@ use crate::upstream::{self, Answered, AttemptError};
 pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>, origin: Origin, busy: Busy) -> Response<Answer> {
     let received_at = monotonic_s();
     let request_id = shared.next_id();
-    let (head, body) = request.into_parts();
-    match read_body(&shared, &head, body).await {
+    let (mut head, body) = request.into_parts();
+    let mut share = shared.held_bytes.share();
+    match read_body(&shared, &head, body, &mut share).await {
         Ok(body) => {
             let commands = shared.begin(request_id);
-            let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64, busy);
+            let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64, busy, Some(share));
+            request_head::complete(&mut head, &origin, request_id);
             shared
                 .mailbox
                 .push(arrival(request_id, &head, &body, origin, received_at));
@@ -48,19 +52,30 @@ pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>, origin: Orig
             .await
         }
         Err(unread) => {
-            let settlement = Settlement::new(shared, request_id, 0, busy);
+            drop(share);
+            let settlement = Settlement::new(shared, request_id, 0, busy, None);
             refuse(settlement, &head, unread)
         }
     }
 }
 
-async fn read_body(shared: &Shared, head: &Parts, body: Incoming) -> Result<Bytes, Unread> {
-    if head.method == Method::CONNECT {
-        // It asks for a tunnel, not for an answer.
-        let (status, message) = (StatusCode::METHOD_NOT_ALLOWED, "the router opens no tunnels");
-        return Err(Unread::Refused(Refusal::new(status, "tunnel_unsupported", message)));
+async fn read_body(shared: &Shared, head: &Parts, body: Incoming, share: &mut Share) -> Result<Bytes, Unread> {
+    if let Some(refusal) = request_head::refused(head) {
+        return Err(Unread::Refused(refusal));
     }
-    request_body::read(body, &head.headers, &shared.options).await
+    let reading = request_body::read(body, &head.headers, &shared.options, share);
+    shared
+        .within_grace(reading)
+        .await
+        .unwrap_or_else(|| Err(Unread::Refused(stopping())))
+}
+
+fn stopping() -> Refusal {
+    let message = "the router stops; send the request again";
+    Refusal {
+        retry_after: Some(1),
+        ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "router_stopping", message)
+    }
 }
 
 /// A request that waits for decisions.
@@ -81,10 +96,13 @@ struct Held {
 
 impl Exchange {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) -> Response<Answer> {
+        let shared = self.shared.clone();
         loop {
-            // The sender is kept until the settlement, which is here, is dropped.
-            let command = commands.recv().await;
+            let Some(command) = shared.within_grace(commands.recv()).await else {
+                return self.stop();
+            };
             let held = self.held.take();
+            // The sender is kept until the settlement, which is here, is dropped.
             match (
                 command.unwrap_or_else(|| unreachable!("a request lost its owner")),
                 held,
@@ -100,16 +118,23 @@ impl Exchange {
                 }
                 (Command::Forward(forward), held) => {
                     self.discard(held);
-                    match self.ask(&forward).await {
-                        Ok(answered) if forward.hold.contains(&answered.response.status().as_u16()) => {
+                    match shared.within_grace(self.ask(&forward)).await {
+                        Some(Ok(answered)) if forward.hold.contains(&answered.response.status().as_u16()) => {
                             self.hold(answered, forward.response_headers);
                         }
-                        Ok(answered) => return self.carry(answered, &forward.response_headers),
-                        Err(error) => drop(self.settlement.attempt_failed(error.failure, error.message)),
+                        Some(Ok(answered)) => return self.carry(answered, &forward.response_headers),
+                        Some(Err(error)) => drop(self.settlement.attempt_failed(error.failure, error.message)),
+                        None => return self.stop(),
                     }
                 }
             }
         }
+    }
+
+    /// The grace of a close is over before there is an answer.
+    fn stop(self) -> Response<Answer> {
+        let answer = stopping().answer(self.head.uri.path());
+        closing(respond(self.settlement, &self.head.method, answer, End::Shutdown))
     }
 
     fn hold(&mut self, answered: Answered, response_headers: Overrides) {
@@ -196,10 +221,13 @@ fn refuse(mut settlement: Settlement, head: &Parts, unread: Unread) -> Response<
         }
     };
     let answer = refusal.answer(head.uri.path());
-    let mut response = respond(settlement, &head.method, answer, End::RefusedByRelay);
     // What is left of the body would be taken for the next request.
-    response
-        .headers_mut()
-        .insert(CONNECTION, HeaderValue::from_static("close"));
+    closing(respond(settlement, &head.method, answer, End::RefusedByRelay))
+}
+
+fn closing(mut response: Response<Answer>) -> Response<Answer> {
+    // HTTP/2 has no such header, and its server leaves it out.
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
     response
 }

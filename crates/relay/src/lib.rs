@@ -1,6 +1,6 @@
 //! The HTTP relay: reads requests, asks its owner where to send them, carries the bytes.
 //!
-//! [`Relay`] runs an HTTP/1.1 server on threads of its own. Every request becomes an [`Arrival`] in a queue whose
+//! [`Relay`] runs an HTTP/1.1 and HTTP/2 server on threads of its own. Every request becomes an [`Arrival`] in a queue whose
 //! file descriptor turns readable; the owner answers with [`Relay::forward`] or [`Relay::respond`]. Answers of
 //! workers are carried chunk by chunk without the owner, while a side reader takes the token counts from them.
 //! Every arrival ends in exactly one [`Outcome`].
@@ -15,6 +15,7 @@ mod dialect;
 mod event;
 mod exchange;
 mod header;
+mod held_bytes;
 mod listener;
 mod mailbox;
 mod options;
@@ -22,6 +23,7 @@ mod pool;
 mod refusal;
 mod relay;
 mod request_body;
+mod request_head;
 mod retry_after;
 mod server;
 mod settlement;

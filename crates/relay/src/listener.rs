@@ -58,6 +58,8 @@ pub struct Origin {
     pub client: SocketAddr,
     /// Name of the listener.
     pub listener: Arc<str>,
+    /// `http` or `https`.
+    pub scheme: &'static str,
 }
 
 /// The sockets that listen, by name, for handing them over. Cleared when no more connections are taken: the kernel

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -19,6 +18,8 @@ use crate::options::Options;
 use crate::server;
 use crate::shared::{Command, Forward, OwnAnswer, Shared, lock};
 
+/// How long connections may take to send the ends of what is cut off.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long aborted tasks may take to be dropped.
 const ABORT_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -123,7 +124,7 @@ impl Relay {
         let runtime = lock(&self.runtime);
         let runtime = runtime
             .as_ref()
-            .filter(|_| !*self.shared.stopping.borrow())
+            .filter(|_| !self.shared.is_stopping())
             .ok_or_else(|| io::Error::other("the relay has been closed"))?;
         let _context = runtime.enter();
         self.shared.listeners.add(Arc::clone(&name), &listener)?;
@@ -206,19 +207,21 @@ impl Relay {
     /// Take no further connections, close the idle ones; what is in flight goes on.
     pub fn stop_accepting(&self) {
         self.shared.listeners.clear();
-        self.shared.stopping.send_replace(true);
+        self.shared.stop();
     }
 
-    /// Stop accepting, wait at most `grace` for what is in flight, abort the rest. All outcomes wait to be taken when
-    /// this returns. A second call has no effect.
+    /// Stop accepting, wait at most `grace` for what is in flight, end the rest: a stream with an error event, a request
+    /// without an answer with 503, anything else by breaking it off. All outcomes wait to be taken when this returns. A
+    /// call while another one waits may shorten its grace.
     pub fn close(&self, grace: Duration) {
         self.stop_accepting();
-        let Some(runtime) = lock(&self.runtime).take() else {
-            return;
-        };
-        self.shared.wait_for_connections(grace);
-        self.shared.aborting.store(true, Ordering::Release);
-        runtime.shutdown_timeout(ABORT_PATIENCE);
+        self.shared.wait_for_connections(Instant::now() + grace);
+        let mut runtime = lock(&self.runtime);
+        if let Some(runtime) = runtime.take() {
+            self.shared.end_grace();
+            self.shared.wait_for_last_words(LAST_WORDS);
+            runtime.shutdown_timeout(ABORT_PATIENCE);
+        }
     }
 }
 

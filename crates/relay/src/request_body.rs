@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::header::EXPECT;
@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
+use crate::held_bytes::Share;
 use crate::options::Options;
 use crate::refusal::Refusal;
 use crate::upstream::whole;
@@ -31,8 +32,8 @@ pub enum Unread {
     ClientGone,
 }
 
-/// Read `body` to its end.
-pub async fn read(body: Incoming, headers: &HeaderMap, options: &Options) -> Result<Bytes, Unread> {
+/// Read `body` to its end; `share` grows with it.
+pub async fn read(body: Incoming, headers: &HeaderMap, options: &Options, share: &mut Share) -> Result<Bytes, Unread> {
     let limit = options.max_body_bytes;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
@@ -42,17 +43,19 @@ pub async fn read(body: Incoming, headers: &HeaderMap, options: &Options) -> Res
         }
         return Err(too_large(limit));
     }
-    collect(body, declared, options).await
+    collect(body, declared, options, share).await
 }
 
-async fn collect(mut body: Incoming, declared: usize, options: &Options) -> Result<Bytes, Unread> {
+async fn collect(mut body: Incoming, declared: usize, options: &Options, share: &mut Share) -> Result<Bytes, Unread> {
     let mut whole = Collected::new(declared);
+    let began = Instant::now();
     loop {
-        let frame = match timeout(options.head_timeout, body.frame()).await {
+        let patience = patience(options, whole.len(), began.elapsed());
+        let frame = match timeout(patience, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) => return Err(unreadable(&error)),
             Ok(None) => return Ok(whole.finish()),
-            Err(_) => return Err(too_slow(options.head_timeout)),
+            Err(_) => return Err(too_slow(whole.len())),
         };
         let Ok(data) = frame.into_data() else {
             continue;
@@ -60,6 +63,10 @@ async fn collect(mut body: Incoming, declared: usize, options: &Options) -> Resu
         if whole.len() + data.len() > options.max_body_bytes {
             drain(body).await;
             return Err(too_large(options.max_body_bytes));
+        }
+        if !share.grow(data.len()) {
+            drain(body).await;
+            return Err(busy());
         }
         whole.push(data);
     }
@@ -120,11 +127,25 @@ fn too_large(limit: usize) -> Unread {
     Unread::Refused(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message))
 }
 
-fn too_slow(patience: Duration) -> Unread {
-    let message = format!(
-        "no byte of the request body came within {:.1} s",
-        patience.as_secs_f64()
-    );
+/// How long the next piece may take: a body comes without long pauses, and as a whole at some rate, so that a byte now
+/// and then does not hold a connection for hours.
+fn patience(options: &Options, received: usize, elapsed: Duration) -> Duration {
+    let at_the_rate =
+        Duration::from_secs(received as u64) / u32::try_from(options.min_body_rate.max(1)).unwrap_or(u32::MAX);
+    let whole = options.head_timeout.saturating_add(at_the_rate);
+    options.head_timeout.min(whole.saturating_sub(elapsed))
+}
+
+fn busy() -> Unread {
+    let message = "the router holds as many request bodies as it may";
+    Unread::Refused(Refusal {
+        retry_after: Some(1),
+        ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "router_busy", message)
+    })
+}
+
+fn too_slow(received: usize) -> Unread {
+    let message = format!("the request body came too slowly: {received} bytes so far");
     Unread::Refused(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message))
 }
 
@@ -139,7 +160,8 @@ fn unreadable(error: &hyper::Error) -> Unread {
 /// The connection ended within the body, unlike a body whose bytes make no sense.
 fn client_left(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
-    let ended = cause.is_some_and(|cause| {
+    // Without such a cause it is HTTP/2's: the stream has been reset, so nobody can be told.
+    let ended = cause.is_none_or(|cause| {
         matches!(
             cause.kind(),
             ErrorKind::UnexpectedEof

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::activity::Busy;
 use crate::clock::monotonic_s;
 use crate::event::{AttemptFailed, End, Event, Failure, FirstByte, Outcome};
+use crate::held_bytes::Share;
 use crate::shared::Shared;
 use crate::usage::Usage;
 
@@ -20,11 +20,13 @@ pub struct Settlement {
     /// Somebody waits for the event of the first byte.
     tell_first_byte: bool,
     /// The client's connection is busy until then.
-    _busy: Busy,
+    busy: Busy,
+    /// The body may be kept by the owner until then.
+    _share: Option<Share>,
 }
 
 impl Settlement {
-    pub fn new(shared: Arc<Shared>, request_id: u64, request_bytes: u64, busy: Busy) -> Self {
+    pub fn new(shared: Arc<Shared>, request_id: u64, request_bytes: u64, busy: Busy, share: Option<Share>) -> Self {
         let outcome = Outcome {
             request_id,
             status: None,
@@ -44,7 +46,8 @@ impl Settlement {
             outcome,
             end: None,
             tell_first_byte: false,
-            _busy: busy,
+            busy,
+            _share: share,
         }
     }
 
@@ -101,8 +104,14 @@ impl Settlement {
         self.outcome.status = Some(status);
     }
 
+    /// The client's connection asks for the next piece.
+    pub fn asked(&mut self) {
+        self.busy.delivered();
+    }
+
     /// A piece of the answer's body goes to the client; the first one of a worker's answer is an event.
     pub fn carried(&mut self, bytes: usize) {
+        self.busy.handed_over();
         self.outcome.response_bytes += bytes as u64;
         if self.outcome.first_byte_at.is_none() && self.outcome.forwarded && bytes > 0 {
             let at = monotonic_s();
@@ -132,7 +141,7 @@ impl Settlement {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        let cut_off = if self.shared.aborting.load(Ordering::Acquire) {
+        let cut_off = if self.shared.grace_is_over() {
             End::Shutdown
         } else {
             End::ClientGone

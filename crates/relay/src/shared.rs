@@ -1,9 +1,12 @@
 //! What all threads of a relay share.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,6 +14,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, watch};
 
 use crate::header::Overrides;
+use crate::held_bytes::HeldBytes;
 use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
 use crate::options::Options;
@@ -47,15 +51,33 @@ pub struct Shared {
     pub mailbox: Mailbox,
     pub pool: Pool,
     pub listeners: Listeners,
-    /// True once no further connections are taken.
-    pub stopping: watch::Sender<bool>,
-    /// True once what is still open is being aborted.
-    pub aborting: AtomicBool,
+    pub held_bytes: Arc<HeldBytes>,
+    /// How far a close has come.
+    pub stage: watch::Sender<Stage>,
+    /// The same as the last stage, to be asked for each piece of an answer.
+    grace_is_over: AtomicBool,
     next_id: AtomicU64,
     in_flight: AtomicUsize,
     commands: Mutex<HashMap<u64, mpsc::UnboundedSender<Command>>>,
-    connections: Mutex<usize>,
+    connections: Mutex<Connections>,
     connection_closed: Condvar,
+}
+
+#[derive(Default)]
+struct Connections {
+    open: usize,
+    /// Until when a close waits for them.
+    deadline: Option<Instant>,
+}
+
+/// How far a close has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub enum Stage {
+    Serving,
+    /// No further connections are taken.
+    Stopping,
+    /// The grace is over: what is still open ends at once.
+    Ending,
 }
 
 impl Shared {
@@ -65,8 +87,9 @@ impl Shared {
             mailbox: Mailbox::new()?,
             pool: Pool::new(options),
             listeners: Listeners::default(),
-            stopping: watch::Sender::new(false),
-            aborting: AtomicBool::new(false),
+            held_bytes: HeldBytes::new(options.max_held_bytes),
+            stage: watch::Sender::new(Stage::Serving),
+            grace_is_over: AtomicBool::new(false),
             next_id: AtomicU64::new(1),
             in_flight: AtomicUsize::new(0),
             commands: Mutex::default(),
@@ -106,29 +129,71 @@ impl Shared {
     }
 
     pub fn connection_opened(&self) {
-        *lock(&self.connections) += 1;
+        lock(&self.connections).open += 1;
     }
 
     pub fn connection_closed(&self) {
-        *lock(&self.connections) -= 1;
+        lock(&self.connections).open -= 1;
         self.connection_closed.notify_all();
     }
 
-    /// Wait until the last client connection is closed, at most `grace`.
-    pub fn wait_for_connections(&self, grace: Duration) {
-        let deadline = Instant::now() + grace;
-        let mut open = lock(&self.connections);
-        while *open > 0 {
+    pub fn is_stopping(&self) -> bool {
+        *self.stage.borrow() >= Stage::Stopping
+    }
+
+    pub fn stop(&self) {
+        self.stage.send_if_modified(|stage| {
+            let serving = *stage == Stage::Serving;
+            if serving {
+                *stage = Stage::Stopping;
+            }
+            serving
+        });
+    }
+
+    pub fn end_grace(&self) {
+        self.grace_is_over.store(true, Ordering::Release);
+        self.stage.send_replace(Stage::Ending);
+    }
+
+    pub fn grace_is_over(&self) -> bool {
+        self.grace_is_over.load(Ordering::Acquire)
+    }
+
+    /// What `future` gives, or None once the grace is over. The task is woken for that by its connection.
+    pub async fn within_grace<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if self.grace_is_over() {
+                return Poll::Ready(None);
+            }
+            future.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// Wait until the last client connection is closed, at most until `deadline` or that of another call.
+    pub fn wait_for_connections(&self, deadline: Instant) {
+        let mut connections = lock(&self.connections);
+        let earliest = connections.deadline.map_or(deadline, |other| other.min(deadline));
+        connections.deadline = Some(earliest);
+        // Another call may wait for longer.
+        self.connection_closed.notify_all();
+        while connections.open > 0 {
+            let deadline = connections.deadline.unwrap_or(earliest);
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            open = self
-                .connection_closed
-                .wait_timeout(open, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let waited = self.connection_closed.wait_timeout(connections, left);
+            connections = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Wait until the last client connection is closed, at most `patience` longer than the grace.
+    pub fn wait_for_last_words(&self, patience: Duration) {
+        lock(&self.connections).deadline = None;
+        self.wait_for_connections(Instant::now() + patience);
     }
 }
 

@@ -23,7 +23,8 @@ struct Relay(relay::Relay);
 impl Relay {
     #[new]
     #[pyo3(signature = (*, threads, max_body_bytes, connect_timeout_s, first_byte_timeout_s, idle_timeout_s,
-        pool_idle_s, head_timeout_s, client_idle_s))]
+        pool_idle_s, head_timeout_s, client_idle_s, max_held_bytes, min_body_rate, client_write_timeout_s, half_close,
+        h2_streams, h2_ping_s))]
     #[allow(clippy::too_many_arguments)] // by keyword only
     fn new(
         threads: usize,
@@ -34,6 +35,12 @@ impl Relay {
         pool_idle_s: f64,
         head_timeout_s: f64,
         client_idle_s: f64,
+        max_held_bytes: usize,
+        min_body_rate: usize,
+        client_write_timeout_s: f64,
+        half_close: bool,
+        h2_streams: u32,
+        h2_ping_s: f64,
     ) -> PyResult<Self> {
         let options = Options {
             threads,
@@ -44,6 +51,12 @@ impl Relay {
             pool_idle: seconds("pool_idle_s", pool_idle_s)?,
             head_timeout: seconds("head_timeout_s", head_timeout_s)?,
             client_idle: seconds("client_idle_s", client_idle_s)?,
+            max_held_bytes,
+            min_body_rate,
+            client_write_timeout: seconds("client_write_timeout_s", client_write_timeout_s)?,
+            half_close,
+            h2_streams,
+            h2_ping: seconds("h2_ping_s", h2_ping_s)?,
         };
         Ok(Self(relay::Relay::new(options)?))
     }

@@ -45,6 +45,7 @@ class RelayOptions:
 
     relay_threads: int = option(2, "threads that carry the bytes")
     max_body_bytes: int = option(64 << 20, "largest request body; a larger one is refused with 413")
+    max_held_mb: int = option(4096, "MB of request bodies held at once; what would exceed them is refused with 503")
     connect_timeout_s: float = option(5.0, "seconds to connect to a worker before the next one is tried")
     first_byte_timeout_s: float = option(600.0, "seconds a worker may take to begin its answer")
     idle_timeout_s: float = option(600.0, "seconds a worker may be silent in the middle of its answer")
@@ -53,12 +54,26 @@ class RelayOptions:
     # Longer than the load balancers that may stand in front keep theirs (AWS 60 s, Google Cloud 600 s): the one who
     # closes last never finds a connection closed under a request.
     client_idle_s: float = option(620.0, "seconds a client's connection may rest between requests")
+    min_body_rate: int = option(256, "bytes per second at which a request body must come, after head-timeout-s")
+    client_write_timeout_s: float = option(
+        120.0, "seconds a client may read nothing of its answer before it is cut off"
+    )
+    half_close: bool = option(
+        False, "serve clients that close their sending side after the request; that they left shows only when writing"
+    )
+    h2_streams: int = option(256, "requests that one HTTP/2 connection may have open")
+    h2_ping_s: float = option(
+        30.0, "seconds of silence after which an HTTP/2 client must give a sign of life, in as many"
+    )
 
     def __post_init__(self) -> None:
         check_range(self, 1, 1024, "relay_threads")
         check_range(self, 1, 2**40, "max_body_bytes")
         check_range(self, SHORTEST_S, LONGEST_S, "connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s")
         check_range(self, SHORTEST_S, LONGEST_S, "pool_idle_s", "head_timeout_s", "client_idle_s")
+        check_range(self, SHORTEST_S, LONGEST_S, "client_write_timeout_s", "h2_ping_s")
+        check_range(self, 1, 2**20, "max_held_mb", "h2_streams")
+        check_range(self, 1, 2**30, "min_body_rate")
 
 
 @dataclass(slots=True)
@@ -94,7 +109,7 @@ class _Exchange:
 
 @dataclass(slots=True)
 class RelayServer:
-    """An HTTP/1.1 server whose requests are answered by a coroutine and carried by Rust.
+    """An HTTP/1.1 and HTTP/2 server whose requests are answered by a coroutine and carried by Rust.
 
     `on_outcome` sees every outcome, also of requests that never arrived: refused by the relay itself (end
     `refused-by-relay`; `reason` is the word that the client gets as `code`, such as `body_too_large`), or left by their
@@ -120,6 +135,12 @@ class RelayServer:
             pool_idle_s=options.pool_idle_s,
             head_timeout_s=options.head_timeout_s,
             client_idle_s=options.client_idle_s,
+            max_held_bytes=options.max_held_mb << 20,
+            min_body_rate=options.min_body_rate,
+            client_write_timeout_s=options.client_write_timeout_s,
+            half_close=options.half_close,
+            h2_streams=options.h2_streams,
+            h2_ping_s=options.h2_ping_s,
         )
 
     async def start(self, host: str, port: int, on_arrival: OnArrival, *, listener: str = "traffic") -> tuple[str, int]:
@@ -245,8 +266,10 @@ class RelayServer:
         self._native.stop_accepting()
 
     async def close(self, grace_s: float) -> None:
-        """Stop accepting, give the requests in flight `grace_s` seconds, abort what is left; may be called twice.
+        """Stop accepting, give the requests in flight `grace_s` seconds, end what is left.
 
+        Streams then end with an error event (`router_stopping`), requests without an answer with 503, anything else is
+        broken off. A second call while the first waits may shorten its grace, `close(0)` ends it.
         Every outcome has been delivered and every handler has ended when this returns.
         """
         loop = asyncio.get_running_loop()

@@ -23,6 +23,12 @@ pub fn options() -> Options {
         pool_idle: Duration::from_secs(4),
         head_timeout: Duration::from_secs(10),
         client_idle: Duration::from_secs(10),
+        max_held_bytes: 1 << 30,
+        min_body_rate: 1,
+        client_write_timeout: Duration::from_secs(10),
+        half_close: false,
+        h2_streams: 100,
+        h2_ping: Duration::from_secs(10),
     }
 }
 
