@@ -37,12 +37,12 @@ vllm:cache_config_info{block_size="32",num_gpu_blocks="160",enable_prefix_cachin
 
 
 def test_vllm_metrics_over_all_ranks() -> None:
-    assert read_metrics(_VLLM) == WorkerMetrics(9, 0.25, 32, 160)
+    assert read_metrics(_VLLM) == WorkerMetrics(9, 0.25, 32, 160, waiting=2)
 
 
 def test_sglang_metrics() -> None:
     text = 'sglang:num_running_reqs{m="x"} 1.0\nsglang:num_queue_reqs{m="x"} 5.0\nsglang:token_usage{m="x"} 0.5\n'
-    assert read_metrics(text) == WorkerMetrics(6, 0.5, None, None)
+    assert read_metrics(text) == WorkerMetrics(6, 0.5, None, None, waiting=5)
 
 
 def test_the_capacity_is_that_of_one_rank() -> None:

@@ -49,11 +49,11 @@ class WorkerMetrics:
     """
 
     requests: int | None = None
-    waiting: int | None = None
-    started_at: float | None = None
     kv_usage: float | None = None
     block_size: int | None = None
     capacity_blocks: int | None = None
+    waiting: int | None = None
+    started_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
