@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from chaos.judgement import LIE_HEADER
-from chaos.lies import BEFORE, GOES_SILENT, INSTEAD, STAYS_OPEN, SURPLUS, Lie
+from chaos.lies import BEFORE, GOES_SILENT, INSTEAD, NO_PAGE, STAYS_OPEN, SURPLUS, Lie
 from chaos.wire import Connection, connect
 
 _PIECE = 2048
@@ -18,7 +18,10 @@ _SILENCE_S = 60.0
 
 @dataclass(slots=True)
 class Liar:
-    """`lie` is what it does to the next request; probes (GET) are always answered as the engine does."""
+    """`lie` is what it does to the next request; probes (GET) are always answered as the engine does.
+
+    It has no metrics: those of the engine, before which all liars stand, would make each look as busy as all together.
+    """
 
     engine_url: str
     rng: random.Random
@@ -46,6 +49,8 @@ class Liar:
         """Take one request and answer it; False where the connection ends with it."""
         request_head = await connection.reader.readuntil(b"\r\n\r\n")
         request = request_head + await _body(connection.reader, request_head)
+        if request.startswith(b"GET /metrics "):
+            return await _say(connection, NO_PAGE)
         if request.startswith(b"GET"):
             return await self._pass_on(connection, request, Lie.HONEST)
         lie = self.lie
@@ -110,9 +115,14 @@ async def liar(engine_url: str, rng: random.Random) -> AsyncIterator[Liar]:
         await made.end()
 
 
-async def _say_instead(connection: Connection, lie: Lie) -> bool:
-    connection.writer.write(INSTEAD[lie])
+async def _say(connection: Connection, answer: bytes) -> bool:
+    connection.writer.write(answer)
     await connection.writer.drain()
+    return True
+
+
+async def _say_instead(connection: Connection, lie: Lie) -> bool:
+    await _say(connection, INSTEAD[lie])
     if lie in GOES_SILENT:
         try:
             async with asyncio.timeout(_SILENCE_S):

@@ -54,6 +54,7 @@ def _error(status: int, phrase: str, *lines: str) -> bytes:
     return ("\r\n".join(words) + "\r\n\r\n").encode() + body
 
 
+NO_PAGE = _error(404, "Not Found")
 # What is said in place of an answer; the connection goes on after a whole one, and ends after the others.
 INSTEAD: dict[Lie, bytes] = {
     Lie.CLOSE: b"",
