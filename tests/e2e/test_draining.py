@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from e2e.processes import Running, engine, router, until, until_ready
+from warmroute.gateway.cross_site import NOT_A_FORM
 
 _MODEL = "warmroute-tiny"
 # Some seconds of answer where the engine is slowed down.
@@ -21,7 +22,7 @@ _SHORT = {"model": _MODEL, "prompt": list(range(20, 60)), "max_tokens": 1}
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as made:
+    async with aiohttp.ClientSession(headers={NOT_A_FORM: "1"}) as made:
         yield made
 
 

@@ -13,11 +13,6 @@ from warmroute.gateway.relay import RelayServer
 
 _log = logging.getLogger(__name__)
 
-# How often the requests in flight are counted at the end.
-_LOOK_S = 0.02
-# A client that is in the middle of a request's head when the last request has ended gets this long to finish it.
-_UNBEGUN_S = 2.0
-
 
 @dataclass(slots=True)
 class Shutdown:
@@ -52,13 +47,12 @@ class Shutdown:
 async def finish(relay: RelayServer, shutdown: Shutdown, config: ServeConfig) -> None:
     """Accept nothing more, let what is in flight end for at most the configured time, then cut off the rest."""
     grace_s = config.hand_over_grace_s if shutdown.handed_over else config.grace_s
-    in_flight = relay.in_flight()
-    _log.info("shutting down; %d requests in flight get %g s to finish", in_flight, grace_s)
-    relay.stop_accepting()
-    loop = asyncio.get_running_loop()
-    ends_at = loop.time() + grace_s
-    while relay.in_flight() and loop.time() < ends_at and not shutdown.hurried.is_set():
-        await shutdown.rest(_LOOK_S)
-    if shutdown.hurried.is_set():
+    _log.info("shutting down; %d requests in flight get %g s to finish", relay.in_flight(), grace_s)
+    closing = asyncio.create_task(relay.close(grace_s))
+    patience = asyncio.create_task(shutdown.hurried.wait())
+    await asyncio.wait((closing, patience), return_when=asyncio.FIRST_COMPLETED)
+    patience.cancel()
+    if not closing.done():
         _log.warning("told again; %d requests in flight are cut off", relay.in_flight())
-    await relay.close(0.0 if shutdown.hurried.is_set() else min(_UNBEGUN_S, max(0.0, ends_at - loop.time())))
+        await relay.close(0.0)
+    await closing
