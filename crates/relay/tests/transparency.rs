@@ -9,20 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use relay::{End, Event, Forwarding, Options, Usage};
-use support::{Message, Owned, STREAM_HEAD, Worker, answer, on_arrival, options, pair, wait_until};
-
-/// A worker that keeps the requests it gets and answers each with "ok".
-fn recording() -> (Worker, Arc<Mutex<Vec<Message>>>) {
-    let seen: Arc<Mutex<Vec<Message>>> = Arc::default();
-    let kept = Arc::clone(&seen);
-    let worker = Worker::new(move |mut wire, _| {
-        while let Some(request) = wire.read_request() {
-            kept.lock().unwrap().push(request);
-            wire.send(answer("", "ok"));
-        }
-    });
-    (worker, seen)
-}
+use support::{Owned, STREAM_HEAD, Worker, answer, on_arrival, options, pair, recording, wait_until};
 
 #[test]
 fn the_request_passes_with_its_target_headers_and_body() {

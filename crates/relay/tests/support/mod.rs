@@ -231,6 +231,19 @@ impl Worker {
     }
 }
 
+/// A worker that keeps the requests it gets and answers each with "ok".
+pub fn recording() -> (Worker, Arc<Mutex<Vec<Message>>>) {
+    let seen: Arc<Mutex<Vec<Message>>> = Arc::default();
+    let kept = Arc::clone(&seen);
+    let worker = Worker::new(move |mut wire, _| {
+        while let Some(request) = wire.read_request() {
+            kept.lock().unwrap().push(request);
+            wire.send(answer("", "ok"));
+        }
+    });
+    (worker, seen)
+}
+
 /// A URL on which nobody listens.
 pub fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
