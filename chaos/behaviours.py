@@ -120,9 +120,9 @@ async def leaving_before_the_answer(client: Client, ask: Ask) -> Response | None
 
 
 async def leaving_within_the_answer(client: Client, ask: Ask) -> Response | None:
-    """Gone after some pieces of the answer."""
+    """Gone after some pieces of the answer, or at its end where it is shorter."""
     connection = await connect(client.url)
-    connection.writer.write(head(ask.path, len(ask.body)) + ask.body)
+    connection.writer.write(head(ask.path, len(ask.body), "connection: close") + ask.body)
     try:
         for _ in range(client.rng.randrange(1, 12)):
             if not await connection.reader.read(500):

@@ -92,7 +92,7 @@ async def read_response(reader: asyncio.StreamReader, *, method: str = "POST") -
             await _read_body(reader, response)
         response.whole = True
     except asyncio.IncompleteReadError as error:
-        response.broken = f"the connection ended; {len(error.partial)} bytes of a part had come"
+        response.broken = "the connection ended too early"
         response.body += error.partial if response.status else b""
     except (OSError, ValueError, asyncio.LimitOverrunError) as error:
         response.broken = repr(error)
