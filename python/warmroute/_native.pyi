@@ -505,6 +505,14 @@ class Relay:
     def listen(self, host: str, port: int, name: str) -> tuple[str, int]:
         """Give the address bound. Raises OSError, with EADDRINUSE if the address is taken."""
 
+    def set_tls(self, name: str, certificate: str, key: str, client_ca: str | None) -> None:
+        """From now on connections of the listener `name` speak TLS, by these PEM files; open ones go on as they are.
+        With `client_ca`, authorities, clients must show a certificate. ValueError names the file that cannot be used.
+        """
+    def set_client_tls(self, ca: str | None, identity: tuple[str, str] | None) -> None:
+        """How workers at https:// are reached from now on: their authorities, None being the system's, and the
+        certificate and key that they are shown. ValueError names the file that cannot be used.
+        """
     def listen_on(self, descriptor: int, name: str) -> tuple[str, int]:
         """As `listen`, on a duplicate of a socket that listens already. Raises OSError if it is none."""
 

@@ -22,13 +22,14 @@ use crate::event::Failure;
 use crate::options::Options;
 use crate::shared::lock;
 use crate::target::Target;
+use crate::tls::{ClientTls, Socket};
 use crate::upstream::AttemptError;
 use crate::watched::Watched;
 
 /// A connection to a worker. Dropped together with the answer that comes on it, it closes its socket at once.
 pub struct Connection {
     pub sender: SendRequest<Full<Bytes>>,
-    authority: HeaderValue,
+    key: Key,
     /// Something came back since the last question.
     heard: Arc<AtomicBool>,
 }
@@ -49,17 +50,23 @@ struct Idle {
     since: Instant,
 }
 
-/// Idle connections by authority, the most recently used last.
+/// Idle connections by authority, those over TLS apart; the most recently used last.
 pub struct Pool {
     options: Options,
-    idle: Mutex<HashMap<HeaderValue, Vec<Idle>>>,
+    idle: Mutex<HashMap<Key, Vec<Idle>>>,
+    /// For workers at `https://`.
+    pub tls: ClientTls,
 }
+
+/// Whether over TLS, and the authority.
+type Key = (bool, HeaderValue);
 
 impl Pool {
     pub fn new(options: Options) -> Self {
         Self {
             options,
             idle: Mutex::default(),
+            tls: ClientTls::default(),
         }
     }
 
@@ -67,7 +74,7 @@ impl Pool {
     /// are older, and swept when they are too old.
     pub fn take(&self, target: &Target) -> Option<Connection> {
         let mut idle = lock(&self.idle);
-        let connections = idle.get_mut(&target.authority)?;
+        let connections = idle.get_mut(&target.key())?;
         for at in (0..connections.len()).rev() {
             let candidate = &connections[at];
             if !self.is_fresh(candidate) {
@@ -88,7 +95,7 @@ impl Pool {
                 since: Instant::now(),
             };
             lock(&self.idle)
-                .entry(idle.connection.authority.clone())
+                .entry(idle.connection.key.clone())
                 .or_default()
                 .push(idle);
         }
@@ -107,17 +114,22 @@ impl Pool {
         !idle.connection.sender.is_closed() && idle.since.elapsed() < self.options.pool_idle
     }
 
+    async fn open(&self, target: &Target) -> io::Result<Socket> {
+        let socket = TcpStream::connect((target.host.as_str(), target.port)).await?;
+        socket.set_nodelay(true)?;
+        if target.secure {
+            self.tls.connect(&target.host, socket).await
+        } else {
+            Ok(Socket::Plain(socket))
+        }
+    }
+
     /// Open a new connection.
     pub async fn connect(&self, target: &Target) -> Result<Connection, AttemptError> {
-        let connecting = TcpStream::connect((target.host.as_str(), target.port));
-        let socket = match timeout(self.options.connect_timeout, connecting).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Err(not_connected(target, &error)),
-            Err(_) => return Err(not_connected(target, &io::ErrorKind::TimedOut.into())),
+        let socket = match timeout(self.options.connect_timeout, self.open(target)).await {
+            Ok(opened) => opened.map_err(|error| not_connected(&error))?,
+            Err(_) => return Err(not_connected(&io::ErrorKind::TimedOut.into())),
         };
-        socket
-            .set_nodelay(true)
-            .map_err(|error| not_connected(target, &error))?;
         let heard = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&heard);
         let io = TokioIo::new(Watched::new(socket, move || {
@@ -130,13 +142,13 @@ impl Pool {
         tokio::spawn(async move { driver.await.unwrap_or_default() });
         Ok(Connection {
             sender,
-            authority: target.authority.clone(),
+            key: target.key(),
             heard,
         })
     }
 }
 
-fn not_connected(target: &Target, error: &io::Error) -> AttemptError {
+fn not_connected(error: &io::Error) -> AttemptError {
     let failure = match Errno::from_io_error(error) {
         // This process is out of descriptors, ports or buffers.
         Some(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::NOMEM) => Failure::NoSocket,
@@ -145,6 +157,6 @@ fn not_connected(target: &Target, error: &io::Error) -> AttemptError {
     };
     AttemptError {
         failure,
-        message: format!("cannot connect to {}:{}: {error}", target.host, target.port),
+        message: format!("cannot connect: {error}"),
     }
 }

@@ -17,6 +17,7 @@ use crate::listener;
 use crate::options::Options;
 use crate::server;
 use crate::shared::{Command, Forward, OwnAnswer, Shared, lock};
+use crate::tls::{ClientFiles, ServerFiles, TlsError};
 
 /// How long connections may take to send the ends of what is cut off.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -92,6 +93,22 @@ impl Relay {
             shared,
             runtime: Mutex::new(Some(runtime)),
         })
+    }
+
+    /// From now on connections of the listener `name` speak TLS, by these files; open ones go on as they are.
+    ///
+    /// # Errors
+    /// A file cannot be used; then nothing changes.
+    pub fn set_tls(&self, name: &str, files: &ServerFiles) -> Result<(), TlsError> {
+        self.shared.tls.set(name, files)
+    }
+
+    /// From now on connections to workers at `https://` use these files.
+    ///
+    /// # Errors
+    /// A file cannot be used; then nothing changes.
+    pub fn set_client_tls(&self, files: &ClientFiles) -> Result<(), TlsError> {
+        self.shared.pool.tls.set(files)
     }
 
     /// Listen on `host`:`port`, a free port if 0, and give the address bound. Its arrivals name the listener `name`.

@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use crate::activity::Activity;
 use crate::event::End;
@@ -49,11 +50,10 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener, name: Arc<str>) 
         };
         match accepted {
             Ok((socket, client)) => {
-                let (listener, scheme) = (Arc::clone(&name), "http");
                 let origin = Origin {
                     client,
-                    listener,
-                    scheme,
+                    listener: Arc::clone(&name),
+                    scheme: "http",
                 };
                 tokio::spawn(Client::open(&shared, origin).accept(socket));
             }
@@ -82,9 +82,16 @@ impl Client {
         }
     }
 
-    async fn accept(self, socket: TcpStream) {
-        // If that fails it was gone before it was served.
-        if listener::prepare(&socket).is_ok() {
+    async fn accept(mut self, socket: TcpStream) {
+        if listener::prepare(&socket).is_err() {
+            return; // gone before it was served
+        }
+        let terms = self.shared.tls.accept(&self.origin.listener, socket);
+        // One who does not come to terms in time, or speaks no TLS where that is spoken, is not served.
+        if let Ok(Ok(socket)) = timeout(self.shared.options.head_timeout, terms).await {
+            if socket.is_secure() {
+                self.origin.scheme = "https";
+            }
             self.serve(socket).await;
         }
     }

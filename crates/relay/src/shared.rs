@@ -19,6 +19,7 @@ use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
 use crate::options::Options;
 use crate::pool::Pool;
+use crate::tls::ServerTls;
 
 /// What the owner decided about a request.
 pub enum Command {
@@ -51,6 +52,7 @@ pub struct Shared {
     pub mailbox: Mailbox,
     pub pool: Pool,
     pub listeners: Listeners,
+    pub tls: ServerTls,
     pub held_bytes: Arc<HeldBytes>,
     /// How far a close has come.
     pub stage: watch::Sender<Stage>,
@@ -87,6 +89,7 @@ impl Shared {
             mailbox: Mailbox::new()?,
             pool: Pool::new(options),
             listeners: Listeners::default(),
+            tls: ServerTls::default(),
             held_bytes: HeldBytes::new(options.max_held_bytes),
             stage: watch::Sender::new(Stage::Serving),
             grace_is_over: AtomicBool::new(false),

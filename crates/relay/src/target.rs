@@ -5,23 +5,27 @@ use http::{HeaderValue, Uri};
 /// The address of a worker, from its base URL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
+    /// Reached over TLS.
+    pub secure: bool,
     /// Host without brackets.
     pub host: String,
     pub port: u16,
-    /// Value of the `Host` header; also the key of the pool.
+    /// Value of the `Host` header.
     pub authority: HeaderValue,
     /// Path that goes before the request's; without a slash at its end.
     pub prefix: String,
 }
 
 impl Target {
-    /// Read `http://host[:port][/prefix]`; the error is for people.
+    /// Read `http://host[:port][/prefix]`, or the same with `https`; the error is for people.
     pub fn parse(base_url: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("the worker URL {base_url:?} {why}");
         let uri: Uri = base_url.parse().map_err(|_| wrong("is not a URL"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(wrong("does not start with http://"));
-        }
+        let secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong("does not start with http:// or https://")),
+        };
         let host = uri
             .host()
             .filter(|host| !host.is_empty())
@@ -31,11 +35,17 @@ impl Target {
             None => host.to_owned(),
         };
         Ok(Self {
+            secure,
             host: host.trim_matches(['[', ']']).to_owned(),
-            port: uri.port_u16().unwrap_or(80),
+            port: uri.port_u16().unwrap_or(if secure { 443 } else { 80 }),
             authority: authority.parse().map_err(|_| wrong("has no usable host"))?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
         })
+    }
+
+    /// What connections to it are kept under.
+    pub fn key(&self) -> (bool, HeaderValue) {
+        (self.secure, self.authority.clone())
     }
 
     /// The request's target on this worker: the client's path and query behind the prefix.
@@ -71,12 +81,15 @@ mod tests {
     fn defaults_and_absolute_targets() {
         let target = Target::parse("http://worker").unwrap();
         assert_eq!((target.port, target.authority.to_str().unwrap()), (80, "worker"));
+        let secure = Target::parse("https://worker/east").unwrap();
+        assert_eq!((secure.port, secure.secure, target.secure), (443, true, false));
+        assert_ne!(secure.key(), target.key());
         assert_eq!(target.uri(&"http://elsewhere/x?y".parse().unwrap()).unwrap(), "/x?y");
     }
 
     #[test]
     fn what_is_no_worker_url_is_named() {
-        for bad in ["https://worker", "worker:80", "", "http://", "http://a b"] {
+        for bad in ["ftp://worker", "worker:80", "", "http://", "http://a b"] {
             assert!(Target::parse(bad).unwrap_err().contains(bad), "{bad}");
         }
     }

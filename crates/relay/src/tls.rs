@@ -98,7 +98,9 @@ impl ClientTls {
         if known.is_none() {
             *known = Some(TlsConnector::from(Arc::new(client_config(&ClientFiles::default())?)));
         }
-        known.clone().ok_or_else(|| TlsError("nothing is known of TLS".to_owned()))
+        known
+            .clone()
+            .ok_or_else(|| TlsError("nothing is known of TLS".to_owned()))
     }
 }
 
@@ -110,12 +112,6 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Whether both sides agreed on HTTP/2.
-    pub fn chose_h2(&self) -> bool {
-        let Self::Server(stream) = self else { return false };
-        stream.get_ref().1.alpn_protocol() == Some(H2)
-    }
-
     /// Whether it is encrypted.
     pub fn is_secure(&self) -> bool {
         !matches!(self, Self::Plain(_))
@@ -145,7 +141,10 @@ fn server_config(files: &ServerFiles) -> Result<ServerConfig> {
 }
 
 fn client_config(files: &ClientFiles) -> Result<ClientConfig> {
-    let roots = files.authorities.as_deref().map_or_else(system_authorities, authorities)?;
+    let roots = files
+        .authorities
+        .as_deref()
+        .map_or_else(system_authorities, authorities)?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsError(error.to_string()))?
@@ -277,7 +276,8 @@ mod tests {
             client_authorities: client_authorities.map(Path::to_owned),
         };
         let tls = ServerTls::default();
-        tls.set("traffic", &files(&certificate, &key, Some(&certificate))).unwrap();
+        tls.set("traffic", &files(&certificate, &key, Some(&certificate)))
+            .unwrap();
         for wrong in [
             files(&folder.join("none"), &key, None),
             files(&empty, &key, None),
@@ -289,8 +289,18 @@ mod tests {
         }
         let client = ClientTls::default();
         let authorities = Some(certificate.clone());
-        client.set(&ClientFiles { authorities, identity: None }).unwrap();
-        let error = client.set(&ClientFiles { authorities: Some(empty), identity: None }).unwrap_err();
+        client
+            .set(&ClientFiles {
+                authorities,
+                identity: None,
+            })
+            .unwrap();
+        let error = client
+            .set(&ClientFiles {
+                authorities: Some(empty),
+                identity: None,
+            })
+            .unwrap_err();
         assert!(error.to_string().ends_with("empty has no certificate"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }

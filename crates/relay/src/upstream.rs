@@ -73,10 +73,7 @@ pub async fn ask(
         Ok(result) => result,
         Err(_) => Err(AttemptError {
             failure: Failure::FirstByteTimeout,
-            message: format!(
-                "{base_url} did not begin its answer within {:.1} s",
-                patience.as_secs_f64()
-            ),
+            message: format!("it did not begin its answer within {:.1} s", patience.as_secs_f64()),
         }),
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use relay::bytes::Bytes;
-use relay::{Forwarding, Options};
+use relay::{ClientFiles, Forwarding, Options, ServerFiles};
 
 use event::{Arrival, AttemptFailed, FirstByte, Outcome};
 use header::{Headers, wire};
@@ -64,6 +65,23 @@ impl Relay {
     fn listen(&self, py: Python<'_>, host: String, port: u16, name: String) -> PyResult<(String, u16)> {
         let address = py.detach(|| self.0.listen(&host, port, &name)).map_err(os_error)?;
         Ok((address.ip().to_string(), address.port()))
+    }
+
+    fn set_tls(&self, name: &str, certificate: PathBuf, key: PathBuf, client_ca: Option<PathBuf>) -> PyResult<()> {
+        let files = ServerFiles {
+            certificate,
+            key,
+            client_authorities: client_ca,
+        };
+        self.0.set_tls(name, &files).map_err(tls_error)
+    }
+
+    fn set_client_tls(&self, ca: Option<PathBuf>, identity: Option<(PathBuf, PathBuf)>) -> PyResult<()> {
+        let files = ClientFiles {
+            authorities: ca,
+            identity,
+        };
+        self.0.set_client_tls(&files).map_err(tls_error)
     }
 
     fn listen_on(&self, descriptor: RawFd, name: &str) -> PyResult<(String, u16)> {
@@ -152,6 +170,10 @@ fn os_error(error: io::Error) -> PyErr {
         Some(number) => PyOSError::new_err((number, error.to_string())),
         None => PyOSError::new_err(error.to_string()),
     }
+}
+
+fn tls_error(error: relay::TlsError) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }
 
 fn value_error(error: relay::InvalidAnswer) -> PyErr {

@@ -14,21 +14,31 @@ import asyncio
 import errno
 import json
 import logging
+import os
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from warmroute._native import Arrival, AttemptFailed, FirstByte, Outcome, Relay
-from warmroute.config import LONGEST_S, SHORTEST_S, check_range, option
 from warmroute.errors import AddressInUse, ConfigError
+from warmroute.gateway.relay_exchange import Attempt, Exchange, OnEnd, OnFirstByte, RelayCounts
+from warmroute.gateway.relay_options import ClientTlsFiles, RelayOptions, TlsFiles
 
-__all__ = ["Arrival", "AttemptFailed", "FirstByte", "Outcome", "RelayCounts", "RelayOptions", "RelayServer"]
+__all__ = [
+    "Arrival",
+    "AttemptFailed",
+    "ClientTlsFiles",
+    "FirstByte",
+    "Outcome",
+    "RelayCounts",
+    "RelayOptions",
+    "RelayServer",
+    "TlsFiles",
+]
 
 Headers = Sequence[tuple[str, str]]
 Handler = Coroutine[Any, Any, None]
 OnArrival = Callable[[Arrival], Handler | None]
-OnFirstByte = Callable[[FirstByte], None]
-OnEnd = Callable[[AttemptFailed | Outcome], None]
 OnOutcome = Callable[[Outcome], None]
 
 _log = logging.getLogger(__name__)
@@ -37,74 +47,6 @@ _NO_ANSWER = json.dumps(
 ).encode()
 # After the sockets are closed a handler has nothing to wait for but its own code.
 _HANDLER_GRACE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RelayOptions:
-    """Limits and times of the relay."""
-
-    relay_threads: int = option(2, "threads that carry the bytes")
-    max_body_bytes: int = option(64 << 20, "largest request body; a larger one is refused with 413")
-    max_held_mb: int = option(4096, "MB of request bodies held at once; what would exceed them is refused with 503")
-    connect_timeout_s: float = option(5.0, "seconds to connect to a worker before the next one is tried")
-    first_byte_timeout_s: float = option(600.0, "seconds a worker may take to begin its answer")
-    idle_timeout_s: float = option(600.0, "seconds a worker may be silent in the middle of its answer")
-    pool_idle_s: float = option(4.0, "seconds an idle connection to a worker is kept; vLLM closes after 5")
-    head_timeout_s: float = option(30.0, "seconds a client may take to send a request head, or a piece of a body")
-    # Longer than the load balancers that may stand in front keep theirs (AWS 60 s, Google Cloud 600 s): the one who
-    # closes last never finds a connection closed under a request.
-    client_idle_s: float = option(620.0, "seconds a client's connection may rest between requests")
-    min_body_rate: int = option(256, "bytes per second at which a request body must come, after head-timeout-s")
-    client_write_timeout_s: float = option(
-        120.0, "seconds a client may read nothing of its answer before it is cut off"
-    )
-    half_close: bool = option(
-        False, "serve clients that close their sending side after the request; that they left shows only when writing"
-    )
-    h2_streams: int = option(256, "requests that one HTTP/2 connection may have open")
-    h2_ping_s: float = option(
-        30.0, "seconds of silence after which an HTTP/2 client must give a sign of life, in as many"
-    )
-
-    def __post_init__(self) -> None:
-        check_range(self, 1, 1024, "relay_threads")
-        check_range(self, 1, 2**40, "max_body_bytes")
-        check_range(self, SHORTEST_S, LONGEST_S, "connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s")
-        check_range(self, SHORTEST_S, LONGEST_S, "pool_idle_s", "head_timeout_s", "client_idle_s")
-        check_range(self, SHORTEST_S, LONGEST_S, "client_write_timeout_s", "h2_ping_s")
-        check_range(self, 1, 2**20, "max_held_mb", "h2_streams")
-        check_range(self, 1, 2**30, "min_body_rate")
-
-
-@dataclass(slots=True)
-class RelayCounts:
-    """What the face has seen since it was made."""
-
-    arrivals: int = 0
-    outcomes: int = 0
-    failed_attempts: int = 0
-    cut_off: int = 0  # requests that were not done when the grace of a shutdown ended
-    unanswered: int = 0  # handlers that raised or returned without an answer
-    callback_errors: int = 0
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One `forward`, `dispatch` or `respond` under way; `future` for those that somebody waits for."""
-
-    future: asyncio.Future[AttemptFailed | Outcome] | None
-    on_first_byte: OnFirstByte | None = None
-    on_end: OnEnd | None = None
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """One request from its arrival until both its outcome is known and its handler is done."""
-
-    attempt: _Attempt | None = None
-    outcome: Outcome | None = None
-    task: asyncio.Task[None] | None = None
-    held: bool = False  # the worker's answer waits for pass_on
 
 
 @dataclass(slots=True)
@@ -120,14 +62,14 @@ class RelayServer:
     on_outcome: OnOutcome | None = None
     counts: RelayCounts = field(default_factory=RelayCounts, init=False)
     _native: Relay = field(init=False)
-    _open: dict[int, _Exchange] = field(default_factory=dict, init=False)
+    _open: dict[int, Exchange] = field(default_factory=dict, init=False)
     _on_arrival: OnArrival | None = field(default=None, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         options = self.options
         self._native = Relay(
-            threads=options.relay_threads,
+            threads=options.relay_threads or _half_of_the_cores(),
             max_body_bytes=options.max_body_bytes,
             connect_timeout_s=options.connect_timeout_s,
             first_byte_timeout_s=options.first_byte_timeout_s,
@@ -142,6 +84,25 @@ class RelayServer:
             h2_streams=options.h2_streams,
             h2_ping_s=options.h2_ping_s,
         )
+
+    def set_tls(self, listener: str, files: TlsFiles) -> None:
+        """From now on connections of `listener` speak TLS by these files; open ones go on as they are.
+
+        Raises ConfigError, which names the file that cannot be used; then nothing has changed.
+        """
+        client_ca = None if files.client_ca is None else str(files.client_ca)
+        try:
+            self._native.set_tls(listener, str(files.certificate), str(files.key), client_ca)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+    def set_client_tls(self, files: ClientTlsFiles) -> None:
+        """From now on connections to workers at https:// use these files. Raises ConfigError as `set_tls`."""
+        identity = None if files.identity is None else (str(files.identity[0]), str(files.identity[1]))
+        try:
+            self._native.set_client_tls(None if files.ca is None else str(files.ca), identity)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
     async def start(self, host: str, port: int, on_arrival: OnArrival, *, listener: str = "traffic") -> tuple[str, int]:
         """Listen on `host`:`port` (0: any free port) and give the address bound; may be called for several addresses.
@@ -193,7 +154,7 @@ class RelayServer:
         ValueError, without a call of `on_end`, for a header that cannot be sent.
         """
         exchange = self._open[request_id]
-        attempt = self._begin(exchange, _Attempt(_new_future(), on_first_byte, on_end))
+        attempt = self._begin(exchange, Attempt(_new_future(), on_first_byte, on_end))
         if exchange.outcome is not None:
             self._end_attempt(exchange, exchange.outcome)
         else:
@@ -216,7 +177,7 @@ class RelayServer:
         Raises ValueError, without a call of `on_end`, for a header that cannot be sent.
         """
         exchange = self._open[request_id]
-        self._begin(exchange, _Attempt(None, on_first_byte, on_end))
+        self._begin(exchange, Attempt(None, on_first_byte, on_end))
         self._ask(exchange, request_id, base_url, request_headers, response_headers, hold)
 
     async def pass_on(self, request_id: int, on_end: OnEnd | None = None) -> Outcome:
@@ -227,7 +188,7 @@ class RelayServer:
         exchange = self._open[request_id]
         if exchange.outcome is None and not exchange.held:
             raise RuntimeError("no answer is held back")
-        attempt = self._begin(exchange, _Attempt(_new_future(), on_end=on_end))
+        attempt = self._begin(exchange, Attempt(_new_future(), on_end=on_end))
         if exchange.outcome is not None:
             self._end_attempt(exchange, exchange.outcome)
         else:
@@ -248,7 +209,7 @@ class RelayServer:
         exchange = self._open[request_id]
         if exchange.outcome is not None:
             return exchange.outcome
-        attempt = self._begin(exchange, _Attempt(_new_future()))
+        attempt = self._begin(exchange, Attempt(_new_future()))
         self._send(exchange, self._native.respond, request_id, status, headers, body)
         return await _outcome(attempt)
 
@@ -287,7 +248,7 @@ class RelayServer:
             self._loop.add_reader(self._native.fileno(), self._drain)
         return self._loop
 
-    def _begin(self, exchange: _Exchange, attempt: _Attempt) -> _Attempt:
+    def _begin(self, exchange: Exchange, attempt: Attempt) -> Attempt:
         if exchange.attempt is not None:
             raise RuntimeError("the request is being answered already")
         exchange.attempt, exchange.held = attempt, False
@@ -295,7 +256,7 @@ class RelayServer:
 
     def _ask(
         self,
-        exchange: _Exchange,
+        exchange: Exchange,
         request_id: int,
         base_url: str,
         request_headers: Headers,
@@ -306,7 +267,7 @@ class RelayServer:
         forward = self._native.forward
         self._send(exchange, forward, request_id, base_url, request_headers, response_headers, tuple(hold), timed)
 
-    def _send(self, exchange: _Exchange, send: Callable[..., None], *args: object) -> None:
+    def _send(self, exchange: Exchange, send: Callable[..., None], *args: object) -> None:
         try:
             send(*args)
         except ValueError:
@@ -326,7 +287,7 @@ class RelayServer:
 
     def _arrived(self, arrival: Arrival) -> None:
         self.counts.arrivals += 1
-        exchange = self._open[arrival.request_id] = _Exchange()
+        exchange = self._open[arrival.request_id] = Exchange()
         assert self._on_arrival is not None, "nothing arrives before start"
         try:
             handler = self._on_arrival(arrival)
@@ -339,12 +300,12 @@ class RelayServer:
         elif exchange.attempt is None:
             self._handled(arrival.request_id, exchange)
 
-    def _run(self, request_id: int, exchange: _Exchange, handler: Handler) -> None:
+    def _run(self, request_id: int, exchange: Exchange, handler: Handler) -> None:
         assert self._loop is not None, "arrivals are drained between start and close only"
         # The exchange keeps its task: the loop itself holds tasks weakly.
         exchange.task = self._loop.create_task(self._handle(request_id, exchange, handler))
 
-    async def _handle(self, request_id: int, exchange: _Exchange, handler: Handler) -> None:
+    async def _handle(self, request_id: int, exchange: Exchange, handler: Handler) -> None:
         try:
             await handler
         except Exception:
@@ -352,7 +313,7 @@ class RelayServer:
         finally:
             self._handled(request_id, exchange)
 
-    def _handled(self, request_id: int, exchange: _Exchange) -> None:
+    def _handled(self, request_id: int, exchange: Exchange) -> None:
         exchange.task = None
         if exchange.outcome is not None:
             self._open.pop(request_id, None)
@@ -384,7 +345,7 @@ class RelayServer:
                 self._open.pop(outcome.request_id, None)
         self._call(self.on_outcome, outcome)
 
-    def _end_attempt(self, exchange: _Exchange, event: AttemptFailed | Outcome) -> None:
+    def _end_attempt(self, exchange: Exchange, event: AttemptFailed | Outcome) -> None:
         attempt, exchange.attempt = exchange.attempt, None
         if attempt is None:
             return
@@ -416,7 +377,7 @@ class RelayServer:
         await asyncio.gather(*late, return_exceptions=True)
 
 
-async def _outcome(attempt: _Attempt) -> Outcome:
+async def _outcome(attempt: Attempt) -> Outcome:
     assert attempt.future is not None, "it was made for being waited for"
     ended = await attempt.future
     assert isinstance(ended, Outcome), "neither an answer of the router's own nor a held one can fail"
@@ -425,3 +386,8 @@ async def _outcome(attempt: _Attempt) -> Outcome:
 
 def _new_future() -> asyncio.Future[AttemptFailed | Outcome]:
     return asyncio.get_running_loop().create_future()
+
+
+def _half_of_the_cores() -> int:
+    """The other half is for decisions and KV events. More than 8 threads carry more than any network brings."""
+    return min(8, max(1, len(os.sched_getaffinity(0)) // 2))
