@@ -73,16 +73,33 @@ class Bench:
         self.measured = Measured()
 
     def cells(self, router: Router | None) -> None:
-        """One repeat of all cells, of a router or of the direct way."""
+        """One repeat of all cells, of a router or of the direct way; a peer that fails has none, and is not at work."""
+        name = DIRECT if router is None else router.name
+        try:
+            found, told = self._cells(router)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            if router in (None, WARMROUTE):
+                raise
+            say(f"{name} failed: {error}")
+            found, told = {}, {"worked": False, "error": str(error)}
+        self.measured.cells.setdefault(name, []).append(found)
+        self.measured.mechanism.setdefault(name, []).append(told)
+
+    def _cells(self, router: Router | None) -> tuple[dict[str, Found], Found]:
         with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
             found = cells_through(started, workers, self._extent.cells, self._cores, self._extent.seconds)
-            told = mechanism(started, workers)
-        name = DIRECT if router is None else router.name
-        self.measured.cells.setdefault(name, []).append(found)
-        self.measured.mechanism.setdefault(name, []).append(self._judged(started, told, found))
+            return found, self._judged(started, mechanism(started, workers), found)
 
     def streams(self, router: Router | None) -> None:
-        """Idle and active streams, once."""
+        """Idle and active streams, once; a peer that fails has what it got to."""
+        try:
+            self._streams(router)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            if router in (None, WARMROUTE):
+                raise
+            say(f"{router.name if router else DIRECT} failed: {error}")
+
+    def _streams(self, router: Router | None) -> None:
         seconds = 2 * self._extent.seconds
         name = DIRECT if router is None else router.name
         with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
@@ -117,8 +134,8 @@ class Bench:
         return {**told, "cached_token_share": share, "worked": at_work}
 
     def _share(self, name: str) -> float:
-        cells = self.measured.cells.get(name)
-        return float(cells[-1][JUDGED]["cached_token_share"] or 0.0) if cells else 0.0
+        last = self.measured.cells[name][-1]
+        return float(last[JUDGED]["cached_token_share"] or 0.0) if last else 0.0
 
 
 @contextmanager

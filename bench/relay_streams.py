@@ -1,6 +1,7 @@
 """Very many streams at once: what idle ones weigh, and how many can be carried without coming late."""
 
 import resource
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +80,7 @@ def paced(load: Load, streams: int, seconds: float) -> Found:
             warm_s=min(2.0, seconds),
             seconds=seconds,
         )
-    except (RuntimeError, TimeoutError, OSError) as error:
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
         return {"error": str(error)}
 
 

@@ -57,26 +57,18 @@ def at_work(result: Result) -> str:
     )
     rows = []
     for name in result["cells"]:
-        told = result["mechanism"][name][-1]
+        runs = [told for told in result["mechanism"][name] if "error" not in told]
+        if not runs:
+            rows.append([name, *("-" for _ in heads[1:-1]), "no"])
+            continue
+        told = runs[-1]
         asked = told["render_calls_per_request"] + told["tokenize_calls_per_request"]
-        changed = sum(cell["bodies_changed"] for run in result["cells"][name] for cell in run.values())
+        changed = any(cell["bodies_changed"] for run in result["cells"][name] for cell in run.values())
         share = _middle(result, name, "8kB-with-pauses", "cached_token_share")
-        judged = (
-            {True: "yes", False: "no"}.get(all(each["worked"] for each in result["mechanism"][name]))
-            if ("worked" in told)
-            else None
-        )
-        listening = f"{told['event_subscribers']} of {result['workers']}"
-        rows.append(
-            [
-                name,
-                "-" if share is None else f"{share:.1%}",
-                f"{asked:.1f}",
-                listening,
-                "yes" if changed else "none",
-                judged or "-",
-            ]
-        )
+        at_work = "-" if "worked" not in told else "yes" if all(each["worked"] for each in runs) else "no"
+        heard = f"{told['event_subscribers']} of {result['workers']}"
+        counted = ["-" if share is None else f"{share:.1%}", f"{asked:.1f}", heard]
+        rows.append([name, *counted, "yes" if changed else "no", at_work])
     return table(heads, rows)
 
 
