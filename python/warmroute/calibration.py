@@ -5,10 +5,13 @@ Both rates are slopes of a straight line, fitted by least squares in which old s
     time to first byte = overhead + prompt tokens to compute (ours and those queued before) / prefill rate
     time per token     = base     + slope x requests running beside
 
-A slope is independent of the constant overhead, which differs from fleet to fleet. Until a worker has shown enough,
-the whole fleet's line is used, and before that the rates given at the start.
+A slope is independent of the constant overhead, which differs from fleet to fleet. A worker that has not shown enough
+is taken to be as fast as the middle one of those that have, of two the faster: were it judged by the line of the whole fleet, on which one
+bad moment of one worker weighs, it might never get the requests that prove it better. Until there is one that has, the
+fleet's line counts, and before that the rates given at the start.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from warmroute.block import Tier
@@ -21,6 +24,8 @@ _ENOUGH_SAMPLES = 12.0
 _MIN_SPREAD = 0.1  # standard deviation of x over its mean below which a slope means nothing
 _MIN_RATE, _MAX_RATE = 100.0, 1e8  # tokens per second
 _MIN_SLOPE_S, _MAX_SLOPE_S = 1e-7, 0.1
+# Going over a thousand workers takes 100 us.
+_SAMPLES_PER_LOOK = 16
 # Assumption, for 256 KiB of cache per token: 25 GB/s over PCIe, 5 GB/s from an NVMe disk, 10 GB/s over a network.
 _LOAD_TOKENS_PER_S = {Tier.HOST: 95_000.0, Tier.DISK: 19_000.0, Tier.REMOTE: 38_000.0}
 
@@ -94,15 +99,27 @@ class Calibration:
         self._workers: dict[WorkerKey, _Speed] = {}
         self._rates: dict[WorkerKey, tuple[_Slopes, Rates]] = {}
         self._output_tokens = self._start.output_tokens
+        self._samples = 0
+        self._usual: _Slopes = (None, None)
+        self._usual_until = 0
 
     def rates(self, worker: WorkerKey) -> Rates:
         """The worker's rates as far as they are known."""
-        own, fleet = self._workers.get(worker, _UNOBSERVED), self._fleet
-        slopes = (own.prefill_slope or fleet.prefill_slope, own.decode_slope or fleet.decode_slope)
+        own, usual = self._workers.get(worker, _UNOBSERVED), self._usual_slopes()
+        slopes = (own.prefill_slope or usual[0], own.decode_slope or usual[1])
         known = self._rates.get(worker)
         if known is None or known[0] != slopes:
             known = self._rates[worker] = (slopes, self._as_rates(*slopes))
         return known[1]
+
+    def _usual_slopes(self) -> _Slopes:
+        """Those of a worker that has shown nothing yet; looked for anew after every few samples."""
+        if self._samples >= self._usual_until:
+            self._usual_until = self._samples + _SAMPLES_PER_LOOK
+            prefill = _middle(speed.prefill_slope for speed in self._workers.values())
+            decode = _middle(speed.decode_slope for speed in self._workers.values())
+            self._usual = (prefill or self._fleet.prefill_slope, decode or self._fleet.decode_slope)
+        return self._usual
 
     def _as_rates(self, seconds_per_token: float | None, decode_slope_s: float | None) -> Rates:
         prefill = 1.0 / seconds_per_token if seconds_per_token else self._start.prefill_tokens_per_s
@@ -119,11 +136,13 @@ class Calibration:
 
     def observe_prefill(self, worker: WorkerKey, tokens_ahead: int, seconds: float) -> None:
         """One first byte: `tokens_ahead` were to be computed before it, ours included."""
+        self._samples += 1
         for speed in (self._speed(worker), self._fleet):
             speed.add_prefill(float(tokens_ahead), seconds)
 
     def observe_decode(self, worker: WorkerKey, running: int, output_tokens: int, seconds: float) -> None:
         """One answer of two tokens or more: `seconds` from its first to its last byte."""
+        self._samples += 1
         for speed in (self._speed(worker), self._fleet):
             speed.add_decode(float(running), seconds / (output_tokens - 1))
 
@@ -135,6 +154,12 @@ class Calibration:
         """Drop what was learned of a worker that is gone."""
         self._workers.pop(worker, None)
         self._rates.pop(worker, None)
+        self._usual_until = self._samples
 
     def _speed(self, worker: WorkerKey) -> _Speed:
         return self._workers.setdefault(worker, _Speed())
+
+
+def _middle(slopes: Iterable[float | None]) -> float | None:
+    known = sorted(slope for slope in slopes if slope is not None)
+    return known[(len(known) - 1) // 2] if known else None

@@ -35,7 +35,7 @@ def test_before_enough_was_seen_the_start_values_hold() -> None:
     assert calibration.rates(_A).decode_slope_s == 0.01
 
 
-def test_each_worker_gets_its_own_rate_and_a_new_one_the_fleets() -> None:
+def test_each_worker_gets_its_own_rate_and_a_new_one_that_of_the_middle_one() -> None:
     calibration = Calibration()
     rng = random.Random(5)
     for _ in range(100):
@@ -44,8 +44,19 @@ def test_each_worker_gets_its_own_rate_and_a_new_one_the_fleets() -> None:
         calibration.observe_prefill(_B, tokens, 0.1 + tokens / 50_000)
     assert calibration.rates(_A).prefill_tokens_per_s == pytest.approx(10_000, rel=0.05)
     assert calibration.rates(_B).prefill_tokens_per_s == pytest.approx(50_000, rel=0.05)
-    newcomer = calibration.rates(WorkerKey(9)).prefill_tokens_per_s
-    assert 10_000 < newcomer < 50_000
+    newcomer = WorkerKey(9)
+    assert calibration.rates(newcomer).prefill_tokens_per_s == pytest.approx(50_000, rel=0.05), "of two the faster"
+
+
+def test_one_bad_moment_of_another_does_not_make_a_worker_slow_that_has_shown_nothing() -> None:
+    calibration = Calibration()
+    rng = random.Random(5)
+    for _ in range(100):
+        tokens = rng.randrange(100, 10_000)
+        calibration.observe_prefill(_A, tokens, tokens / 40_000)
+    for seconds in (20.0, 30.0, 10.0):
+        calibration.observe_prefill(_B, 9_000, seconds)
+    assert calibration.rates(_B).prefill_tokens_per_s == pytest.approx(40_000, rel=0.05)
 
 
 def test_a_worker_that_changed_its_speed_is_believed() -> None:
