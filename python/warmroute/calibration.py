@@ -6,9 +6,9 @@ Both rates are slopes of a straight line, fitted by least squares in which old s
     time per token     = base     + slope x requests running beside
 
 A slope is independent of the constant overhead, which differs from fleet to fleet. A worker that has not shown enough
-is taken to be as fast as the middle one of those that have, of two the faster: were it judged by the line of the whole fleet, on which one
-bad moment of one worker weighs, it might never get the requests that prove it better. Until there is one that has, the
-fleet's line counts, and before that the rates given at the start.
+is taken to be as fast as the middle one of those that have, of two the faster: were it judged by the line of the whole
+fleet, on which one bad moment of one worker weighs, it might never get the requests that prove it better. Until there
+is one that has, the fleet's line counts, and before that the rates given at the start.
 """
 
 from collections.abc import Iterable
