@@ -37,7 +37,7 @@ pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>, origin: Orig
         Ok(body) => {
             let commands = shared.begin(request_id);
             let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64, busy, Some(share));
-            request_head::complete(&mut head, &origin, request_id);
+            request_head::complete(&mut head, &origin);
             shared
                 .mailbox
                 .push(arrival(request_id, &head, &body, origin, received_at));

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{COOKIE, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
@@ -52,7 +53,7 @@ fn names_websocket(value: &HeaderValue) -> bool {
 }
 
 /// Add where the request comes from, and a trace for those who follow it through the fleet.
-pub fn complete(head: &mut Parts, origin: &Origin, request_id: u64) {
+pub fn complete(head: &mut Parts, origin: &Origin) {
     if head.version == Version::HTTP_2 {
         join_cookies(&mut head.headers);
     }
@@ -73,7 +74,7 @@ pub fn complete(head: &mut Parts, origin: &Origin, request_id: u64) {
     if let Some(host) = host.filter(|_| !headers.contains_key(&X_FORWARDED_HOST)) {
         headers.insert(X_FORWARDED_HOST, host);
     }
-    trace(headers, request_id);
+    trace(headers);
 }
 
 /// HTTP/2 may send a cookie in crumbs, which HTTP/1.1 must not (RFC 9113, 8.2.3).
@@ -87,13 +88,13 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// Keep a valid trace and its state; else begin one (W3C Trace Context, 3.2 and 4).
-fn trace(headers: &mut HeaderMap, request_id: u64) {
+fn trace(headers: &mut HeaderMap) {
     let mut given = headers.get_all(&TRACEPARENT).iter();
     if given.next().is_some_and(|parent| is_trace(parent.as_bytes())) && given.next().is_none() {
         return;
     }
     headers.remove(&TRACESTATE);
-    headers.insert(TRACEPARENT, new_trace(request_id));
+    headers.insert(TRACEPARENT, new_trace());
 }
 
 /// `version-trace-parent-flags`, in lower case hex; no part but the flags is all zeros, the version is not ff.
@@ -111,10 +112,12 @@ fn is_trace(value: &[u8]) -> bool {
 
 /// A trace of random numbers. Marked as sampled: unmarked it would keep workers from recording what they record of
 /// requests without a trace.
-fn new_trace(request_id: u64) -> HeaderValue {
+fn new_trace() -> HeaderValue {
     static RANDOM: OnceLock<RandomState> = OnceLock::new();
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
     let random = RANDOM.get_or_init(RandomState::new);
-    let part = |number: u8| random.hash_one((request_id, number)) | 1;
+    let trace = BEGUN.fetch_add(1, Ordering::Relaxed);
+    let part = |number: u8| random.hash_one((trace, number)) | 1;
     let text = format!("00-{:016x}{:016x}-{:016x}-01", part(0), part(1), part(2));
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
@@ -128,8 +131,8 @@ mod tests {
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         assert!(is_trace(good.as_bytes()));
         assert!(is_trace(format!("cc{}-more", &good[2..]).as_bytes()));
-        assert!(is_trace(new_trace(7).as_bytes()));
-        assert_ne!(new_trace(7), new_trace(8));
+        assert!(is_trace(new_trace().as_bytes()));
+        assert_ne!(new_trace(), new_trace());
         for bad in [
             "",
             "00",
