@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -97,8 +98,8 @@ class Crowd:
         try:
             async with asyncio.timeout(BOUND_S * times):
                 return await answer
-        except TimeoutError:
-            story.judgement = Judgement(End.VIOLATION, f"hung for {BOUND_S * times:g} s")
+        except TimeoutError as error:
+            story.judgement = Judgement(End.VIOLATION, f"hung for {BOUND_S * times:g} s, {_where(error)}")
         except OSError as error:
             story.judgement = Judgement(End.VIOLATION, f"the router could not be reached: {error!r}")
         return None
@@ -132,3 +133,11 @@ class Crowd:
             {"fault": each.fault.name, "url": each.url, "began_s": each.began, "ended_s": each.ended}
             for each in self.injection.going_on(story.began - _AFTER_S, story.ended)
         ]
+
+
+def _where(error: TimeoutError) -> str:
+    """The place in the client's behaviour at which the time ran out."""
+    cause = error.__cause__
+    frames = traceback.extract_tb(cause.__traceback__) if cause is not None else []
+    places = [f"{frame.name}: {frame.line}" for frame in frames if "/chaos/" in frame.filename]
+    return f"in {places[-1]}" if places else "nobody knows where"

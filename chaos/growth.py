@@ -10,7 +10,8 @@ from chaos.router_process import RouterProcess
 _EVERY_S = 1.0
 # The first part of a run fills caches, pools and the allocator; lines are fitted to the rest.
 _WARM_UP = 0.35
-_FEWEST = 5
+# In fewer samples a line shows the load's moods, not a leak: a short run compares only the moments of rest.
+_FEWEST = 30
 
 
 @dataclass(frozen=True, slots=True)
