@@ -11,7 +11,16 @@ from warmroute.gateway.estimate import MEDIA_TOKENS
 from warmroute.gateway.reading import SESSION_HEADERS, Reader
 from warmroute.openai_api import Endpoint, Match, Prompt
 from warmroute.router import RouteRequest
-from warmroute.tokenizer import NoTokens, Original, TokenIds
+from warmroute.tokenizer import (
+    EncodePool,
+    LocalTokenizer,
+    NoTokens,
+    Original,
+    PlainChatSource,
+    Served,
+    TokenIds,
+    Tokenizers,
+)
 
 IDS = array("I", range(100))
 HELLO = {"role": "user", "content": "hello " * 100}
@@ -107,3 +116,37 @@ async def test_an_engine_gets_the_clients_body_and_credentials_and_no_other_head
     body = chat(HELLO)
     await reader(source).read(arrival(body, ("authorization", "Bearer k"), ("cookie", "c")), Endpoint.CHAT)
     assert source.originals == [Original(body, [("authorization", "Bearer k")])]
+
+
+def plain_reader(pool: EncodePool) -> tuple[Reader, Source]:
+    """A reader with the packaged model's tokenizer for plain chats, and what it falls back to."""
+    careful = Source(NoTokens.DEADLINE)
+    tokenizers = Tokenizers(LocalTokenizer.load("warmroute-tiny"))
+    plain = PlainChatSource(lambda _: Served(("m",)), tokenizers, pool, timeout_s=20.0)
+    return Reader(careful, plain, random.Random(0)), careful
+
+
+async def test_a_plain_chat_is_read_at_once_if_it_is_short_and_beside_the_loop_if_it_is_long() -> None:
+    with EncodePool(1) as pool:
+        reads, careful = plain_reader(pool)
+        short = arrival(chat(HELLO, stream=True, max_tokens=7))
+        now = reads.read_now(short, Endpoint.CHAT)
+        assert now is not None
+        assert (now.match, now.model, now.stream, now.max_tokens) == (Match.EXACT, "m", True, 7)
+        for words in (5_000, 300_000):
+            body = chat({"role": "user", "content": "hello " * words})
+            assert reads.read_now(arrival(body), Endpoint.CHAT) is None
+            later = await reads.read_on(arrival(body), Endpoint.CHAT)
+            assert later.match is Match.EXACT
+            assert later.prompt_tokens > words
+        assert careful.originals == []
+
+
+async def test_what_is_not_plain_is_read_with_care() -> None:
+    with EncodePool(1) as pool:
+        reads, careful = plain_reader(pool)
+        for body in (chat(HELLO, tools=[]), chat(IMAGES), chat(HELLO, cache_salt="s"), b"{}", b""):
+            assert reads.read_now(arrival(body), Endpoint.CHAT) is None
+            assert (await reads.read_on(arrival(body), Endpoint.CHAT)).match is Match.NONE
+        assert reads.read_now(arrival(chat(HELLO)), Endpoint.COMPLETIONS) is None
+        assert len(careful.originals) == 3

@@ -26,6 +26,8 @@ SESSION_HEADERS = (
     "x-opencode-session",
     "x-smg-routing-key",
 )
+# A body is read at a gigabyte a second; a longer one is read beside the loop.
+_MOST_INLINE_BYTES = 1_000_000
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class Reader:
 
     def read_now(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest | None:
         """What the router needs to know of an arrival, if that can be told at once."""
-        if self.plain is None or endpoint is not Endpoint.CHAT:
+        if self.plain is None or endpoint is not Endpoint.CHAT or arrival.body_bytes > _MOST_INLINE_BYTES:
             return None
         chat = arrival.plain_chat()
         told = None if chat is None else self.plain.tell_now(chat)
@@ -57,10 +59,11 @@ class Reader:
 
     async def read_on(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest:
         """As `read`, for what `read_now` cannot tell."""
-        chat = arrival.plain_chat() if self.plain is not None and endpoint is Endpoint.CHAT else None
-        if chat is not None and self.plain is not None:
-            told = await self.plain.tell(chat)
-            if told is not None:
+        if self.plain is not None and endpoint is Endpoint.CHAT:
+            large = arrival.body_bytes > _MOST_INLINE_BYTES
+            chat = await self.plain.read(arrival.plain_chat) if large else arrival.plain_chat()
+            told = None if chat is None else await self.plain.tell(chat)
+            if chat is not None and told is not None:
                 return self._plain(arrival, chat, told)
         return await self._careful(arrival, endpoint)
 

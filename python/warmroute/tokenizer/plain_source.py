@@ -2,6 +2,7 @@
 
 import asyncio
 from array import array
+from collections.abc import Callable
 
 from warmroute._native import PlainChat, PlainUnknown
 from warmroute.tokenizer.encode_pool import EncodePool
@@ -36,6 +37,10 @@ class PlainChatSource:
         if told == PlainUnknown.SIGNATURE and chats is not None and len(chat.signature) <= _INLINE_MESSAGES:
             told = chats.tell(chat, _INLINE_BYTES) if self._learn(chats, chat) else None
         return told if isinstance(told, array) else None
+
+    async def read(self, reading: Callable[[], PlainChat | None]) -> PlainChat | None:
+        """A long body read in a thread; None where it is not plain, or where others wait for the threads already."""
+        return None if self._pool.is_full else await self._pool.run(reading)
 
     async def tell(self, chat: PlainChat) -> "array[int] | None":
         """The ids, if they can be told before the time is up, in a thread."""

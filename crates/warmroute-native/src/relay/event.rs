@@ -99,8 +99,8 @@ impl Arrival {
     }
 
     /// The body as a plain chat, if it is one; it is not copied.
-    fn plain_chat(&self) -> Option<PlainChat> {
-        PlainChat::of(&self.inner.body)
+    fn plain_chat(&self, py: Python<'_>) -> Option<PlainChat> {
+        py.detach(|| PlainChat::of(&self.inner.body))
     }
 
     #[getter]
