@@ -13,6 +13,8 @@ _SMALL_BUFFER = 4096
 _STALL_S = (0.2, 2.0)
 _CONTINUE_S = 2.0
 _PIPELINED = 3
+# Of curl, for an HTTP/2 stream that was not closed as it should.
+_STREAM_RESET = 92
 
 
 @dataclass(slots=True)
@@ -262,7 +264,8 @@ async def _in_pieces(connection: Connection, raw: bytes, size: int) -> None:
 
 def _of_curl(out: bytes, code: int, err: bytes) -> Response:
     """What curl wrote, as an answer; its exit code says whether it was whole."""
-    response = Response(whole=code == 0, broken=err.decode("utf-8", "replace").strip())
+    told = err.decode("utf-8", "replace").strip()
+    response = Response(whole=code == 0, broken=told, aborted=code == _STREAM_RESET)
     rest = out
     while rest.startswith(b"HTTP/"):
         block, _, rest = rest.partition(b"\r\n\r\n")

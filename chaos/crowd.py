@@ -120,10 +120,11 @@ class Crowd:
 
     def _explained(self, story: Story) -> Judgement:
         """A worker may fail within its answer only where something was done to it."""
-        url = self.workers(story.worker)
+        url, since = self.workers(story.worker), story.began - _AFTER_S
+        if story.response.status == 0 and self.injection.going_on(since, story.ended):
+            return story.judgement
         if url is None:
             return Judgement(End.VIOLATION, f"{story.judgement.end}, from a worker that nobody knows: {story.worker!r}")
-        since = story.began - _AFTER_S
         if any(each.url == url for each in self.injection.going_on(since, story.ended)):
             return story.judgement
         return Judgement(End.VIOLATION, f"{story.judgement.end}, though nothing was done to {url}")

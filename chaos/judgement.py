@@ -61,6 +61,8 @@ class Event:
 
 def judge(ask: Ask, response: Response, expected: Response) -> Judgement:
     """What `response` is, when `expected` is what an engine answers directly."""
+    if response.status == 0 and response.aborted:
+        return Judgement(End.CUT, "the stream was reset before the head")
     if response.status == 0:
         return _violation(f"no answer came: {response.broken or 'the connection ended'}")
     if response.status != expected.status:

@@ -20,6 +20,8 @@ class Response:
     whole: bool = False
     interim: list[int] = field(default_factory=list)
     broken: str = ""
+    aborted: bool = False
+    """An HTTP/2 stream was reset: a failure that is seen as one, also where the reset overtakes the head."""
 
     @property
     def closes(self) -> bool:
