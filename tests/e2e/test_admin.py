@@ -52,12 +52,12 @@ async def test_what_no_page_can_use_is_answered_and_changes_nothing(session: aio
         pages = f"{gate.admin_url}/warmroute/workers"
         bad_url, huge = '{"url": "http://[::1"}', f'{{"url": "http://127.0.0.1:9", "capacity_blocks": {10**30}}}'
         for body in ("[" * 100_000, bad_url, huge):
-            async with session.post(pages, data=body) as response:
+            async with session.post(pages, data=body.encode()) as response:
                 assert (response.status, (await response.json())["error"]["code"]) == (400, "invalid_worker")
         for body in ("[" * 100_000, bad_url):
             async with session.delete(pages, data=body) as response:
                 assert response.status == 400
-        async with session.post(f"{gate.admin_url}/warmroute/explain", data="[" * 100_000) as response:
+        async with session.post(f"{gate.admin_url}/warmroute/explain", data=b"[" * 100_000) as response:
             assert response.status == 400
         async with session.get(pages) as response:
             assert (await response.json())["workers"] == []

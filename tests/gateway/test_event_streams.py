@@ -144,7 +144,7 @@ async def test_late_events_of_a_removed_worker_change_nothing_and_its_address_st
 
 
 async def test_a_listener_that_failed_is_told_and_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
-    async with fleet_of_one() as f:
+    async with fleet_of_one(WorkerSpec(NOBODY, kv_events="tcp://*:1")) as f:
         f.discovered("tcp://*:1")
         failed = f.stream().listening
         await failed.wait()

@@ -2,8 +2,8 @@
 
 A browser sends a form, or a simple request, to any address without asking; what it cannot send unasked are media types
 other than a form's and headers that are not simple (Fetch standard, "CORS-safelisted"). The router grants no such
-request (it answers OPTIONS with 405), so what changes something must come with one of these. A page whose name was made
-to resolve to a loopback address (DNS rebinding) is told by its own name in `Host`.
+request (it answers OPTIONS with 405), so a POST must come with one of these; methods beyond it are never sent unasked.
+A page whose name was made to resolve to a loopback address (DNS rebinding) is told by its own name in `Host`.
 """
 
 import ipaddress
@@ -29,6 +29,8 @@ def forged(arrival: Arrival) -> Answer | None:
     elsewhere = site not in (None, "same-origin", "none")
     if elsewhere or (origin is not None and origin.partition("://")[2] != arrival.header("host")):
         return error_answer(arrival.path, 403, "cross_site", "a page of another site may change nothing here")
+    if arrival.method != "POST":
+        return None
     media_type = (arrival.header("content-type") or "").partition(";")[0].strip().lower()
     told = bool(media_type) and media_type not in _FORM_TYPES
     if told or arrival.header(NOT_A_FORM) is not None:
