@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ class ListeningEngine:
     """`key`: what `/v1/` is kept for, as vLLM does with `--api-key`. `pages` are answered before its own."""
 
     key: str | None = None
+    tls: ssl.SSLContext | None = None
     pages: dict[str, web.Response] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     url: str = ""
@@ -59,8 +61,8 @@ class ListeningEngine:
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         listener = socket.create_server(("127.0.0.1", 0))
-        await web.SockSite(runner, listener).start()
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        await web.SockSite(runner, listener, ssl_context=self.tls).start()
+        self.url = f"{'http' if self.tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
         try:
             yield self.url
         finally:

@@ -16,6 +16,7 @@ from warmroute.gateway.access_options import AccessOptions
 from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.keys import Role, new_key
 from warmroute.gateway.relay import Arrival
+from warmroute.gateway.tls import Tls
 
 _COMPLETIONS = "/v1/completions"
 
@@ -167,7 +168,7 @@ def test_the_name_of_a_key_is_the_tenant(keys: tuple[str, str, Path]) -> None:
         return access.tenant_of(cast(Arrival, Shown(named)))
 
     traffic, admin, file = keys
-    access = Access(read_rights(AccessOptions(api_keys=str(file))))
+    access = Access(read_rights(AccessOptions(api_keys=str(file))), Tls(AccessOptions()))
     assert tenant(access, authorization=f"Bearer {traffic}") == "team-a"
     assert tenant(access, authorization="Bearer wrong", x_api_key=admin) == "ops"
-    assert tenant(access) == tenant(Access(Rights()), x_api_key=admin) == ""
+    assert tenant(access) == tenant(Access(Rights(), access.tls), x_api_key=admin) == ""

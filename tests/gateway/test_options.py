@@ -54,7 +54,7 @@ def test_file_and_command_line_together(tmp_path: Path) -> None:
         ("policy = ", "is not valid TOML"),
         ("[[worker]]\nurl = 'http://h:1'", r"write \[\[workers\]\] above each"),
         ("worker = ['http://h:1,http://h:2']", "is more than one URL; repeat --worker"),
-        ("worker = ['https://h:1']", "over http:// only"),
+        ("worker = ['ftp://h:1']", "write http://HOST:PORT or https://HOST:PORT"),
         ("workers = 3", "'workers' in .* must be a list of tables"),
         ("[[workers]]\nblock_size = 16", "has no url"),
         ("[[workers]]\nurl = 'h:1'", "is no worker URL; write http://HOST:PORT"),

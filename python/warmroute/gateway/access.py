@@ -16,6 +16,7 @@ from warmroute.gateway.destinations import Destinations, destinations
 from warmroute.gateway.keys import Key, KeyRing, Role, read_keys
 from warmroute.gateway.relay import Arrival
 from warmroute.gateway.reload import Apply
+from warmroute.gateway.tls import Tls
 from warmroute.gateway.worker_keys import Headers, WorkerKeys, read_worker_keys
 from warmroute.worker import Worker, WorkerSpec
 
@@ -44,9 +45,10 @@ def read_rights(options: AccessOptions, specs: Sequence[WorkerSpec] = ()) -> Rig
 
 @dataclass(slots=True)
 class Access:
-    """Judges requests by the key that they show."""
+    """Judges requests by the key that they show; has the certificates."""
 
     rights: Rights
+    tls: Tls
 
     def refusal(self, arrival: Arrival, role: Role) -> Answer | None:
         """What a request is told that shows no key which is good for what needs `role`; None for one that may go on."""

@@ -35,6 +35,33 @@ class AccessOptions:
         metavar="FILE",
         live=True,
     )
+    tls_cert: str | None = option(
+        None,
+        "PEM file with the certificate that clients see; the traffic port then speaks TLS only",
+        metavar="FILE",
+        live=True,
+    )
+    tls_key: str | None = option(None, "PEM file with its private key", metavar="FILE", live=True)
+    tls_client_ca: str | None = option(
+        None, "PEM file with the authorities of clients' certificates, which they then need", metavar="FILE", live=True
+    )
+    admin_tls_cert: str | None = option(
+        None, "as --tls-cert, for the port of the router's own pages", metavar="FILE", live=True
+    )
+    admin_tls_key: str | None = option(None, "PEM file with its private key", metavar="FILE", live=True)
+    admin_tls_client_ca: str | None = option(
+        None, "PEM file with the authorities of operators' certificates", metavar="FILE", live=True
+    )
+    worker_ca: str | None = option(
+        None,
+        "PEM file with the authorities of workers at https:// (default: those of the system)",
+        metavar="FILE",
+        live=True,
+    )
+    worker_client_cert: str | None = option(
+        None, "PEM file with the certificate that workers see", metavar="FILE", live=True
+    )
+    worker_client_key: str | None = option(None, "PEM file with its private key", metavar="FILE", live=True)
     allow_workers: tuple[str, ...] = option(
         (),
         "where workers may be: a network such as 10.0.0.0/8, an address, a name or a pattern such as *.example.org; "
@@ -43,6 +70,15 @@ class AccessOptions:
         live=True,
     )
     show_addresses: bool = option(False, "show clients and logs the workers' URLs, not only their names")
+
+    def tls_files(self) -> tuple[str, ...]:
+        """Every file of certificates that is named: each may be renewed."""
+        named = (
+            *(self.tls_cert, self.tls_key, self.tls_client_ca),
+            *(self.admin_tls_cert, self.admin_tls_key, self.admin_tls_client_ca),
+            *(self.worker_ca, self.worker_client_cert, self.worker_client_key),
+        )
+        return tuple(file for file in named if file is not None)
 
     def __post_init__(self) -> None:
         if isinstance(self.admin_port, int) and not 0 <= self.admin_port <= 65535:

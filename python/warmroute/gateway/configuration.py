@@ -27,7 +27,7 @@ class Configuration:
     def files(self) -> tuple[Path, ...]:
         """The files that are worth a reload when they change."""
         named = (self.file, self.access.api_keys, self.access.worker_api_key_file)
-        return tuple(Path(each).expanduser() for each in named if each is not None)
+        return tuple(Path(each).expanduser() for each in (*named, *self.access.tls_files()) if each is not None)
 
     def options(self) -> Iterator[tuple[str, Any]]:
         """Each class of options that is in here, by its field."""

@@ -5,6 +5,7 @@ fleet or changes it is served on the admin port.
 """
 
 import dataclasses
+import logging
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from warmroute.gateway.inherited import ADMIN, TRAFFIC, Inherited
 from warmroute.gateway.keys import Role
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.relay import Arrival, RelayServer
+
+_log = logging.getLogger(__name__)
 
 ON_BOTH = ("/health", "/ready", "/v1/models")
 """The router's own pages that the traffic port serves as well."""
@@ -116,24 +119,24 @@ async def open_doors(
     door = Door(
         Serves.BOTH if port is None else Serves.TRAFFIC, admin, proxy, access, proxy.relay, is_loopback(config.host)
     )
-    url = _url(*await _listen(inherited, TRAFFIC, door, config.host, config.port))
+    access.tls.carry(proxy.relay)
+    url = await _listen(inherited, TRAFFIC, door, config.host, config.port)
     if port is None:
         return Doors(url, url, (proxy.relay,))
     relay = RelayServer(dataclasses.replace(configuration.relay, relay_threads=1))
     stack.push_async_callback(relay.close, _PAGES_GRACE_S)
     door = Door(Serves.ADMIN, admin, proxy, access, relay, is_loopback(options.admin_host))
-    admin_url = _url(*await _listen(inherited, ADMIN, door, options.admin_host, port))
-    return Doors(url, admin_url, (proxy.relay, relay))
+    if not (door.on_loopback or access.rights.keys):
+        _log.warning("the router's own pages can be reached from elsewhere, and need no key; see --api-keys")
+    return Doors(url, await _listen(inherited, ADMIN, door, options.admin_host, port), (proxy.relay, relay))
 
 
-async def _listen(inherited: Inherited, listener: str, door: Door, host: str, port: int) -> tuple[str, int]:
-    """The address of the listener: that of the sockets that were inherited for it, else a new one."""
+async def _listen(inherited: Inherited, listener: str, door: Door, host: str, port: int) -> str:
+    """The URL of the listener: that of the sockets that were inherited for it, else a new one."""
+    scheme = "https" if door.access.tls.begin(listener, door.relay) else "http"
     address: tuple[str, int] | None = None
     for each in inherited.take(listener):
         with each:
             address = await door.relay.listen_on(each.fileno(), door.arrived, listener=listener)
-    return address or await door.relay.start(host, port, door.arrived, listener=listener)
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    host, port = address or await door.relay.start(host, port, door.arrived, listener=listener)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

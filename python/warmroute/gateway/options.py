@@ -224,16 +224,14 @@ def worker_url(text: str, *, where: str) -> str:
         host = (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise ConfigError(f"'{text}' in {where} is no worker URL: {error}") from error
-    if parts.scheme == "https":
-        raise ConfigError(f"'{text}' in {where}: workers are reached over http:// only; TLS to them is not supported")
-    if parts.scheme != "http" or not host:
-        raise ConfigError(f"'{text}' in {where} is no worker URL; write http://HOST:PORT")
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f"'{text}' in {where} is no worker URL; write http://HOST:PORT or https://HOST:PORT")
     if _port(parts, f"'{text}' in {where}") == 0:
         raise ConfigError(f"'{text}' in {where} has no valid port: nobody listens on 0")
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise ConfigError(f"'{text}' in {where} must be a base URL without user, query or fragment")
     # Of a host's name the case does not count: one worker must not be entered twice.
-    return f"http://{parts.netloc.lower()}{parts.path.rstrip('/')}"
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
 
 
 def _port(parts: SplitResult, what: str) -> int | None:

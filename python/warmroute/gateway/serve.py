@@ -40,6 +40,7 @@ from warmroute.gateway.shutdown import Shutdown, finish
 from warmroute.gateway.state_file import LaneState
 from warmroute.gateway.state_keeper import StateKeeper
 from warmroute.gateway.succession import Succession
+from warmroute.gateway.tls import Tls
 from warmroute.gateway.token_sources import Tokens, token_sources
 from warmroute.gateway.worker_session import worker_session
 from warmroute.kv_event import Listeners, threads_for
@@ -110,7 +111,7 @@ async def running_gateway(
     config = configuration.serve
     shutdown = shutdown or Shutdown()
     metrics = RouterMetrics()
-    access = Access(read_rights(configuration.access, configuration.specs))
+    access = Access(read_rights(configuration.access, configuration.specs), Tls(configuration.access))
     router = _router(configuration, metrics)
     path = state_path(config, os.environ)
     keeper = StateKeeper(path, config.state_interval_s)
@@ -128,7 +129,7 @@ async def running_gateway(
         proxy = _proxy(configuration, router, relay, tokens, fleet, access)
         _observe(metrics, router, fleet, proxy, tokens)
         workers, settings = Workers(fleet, metrics.forget), Settings(router, proxy, fleet, keeper)
-        parts: list[Prepare] = [access.prepare, workers.prepare, settings.prepare]
+        parts: list[Prepare] = [access.prepare, access.tls.prepare, workers.prepare, settings.prepare]
         reloader = Reloader(configuration, read or (lambda: configuration), parts)
         pages, standings = IndexPages(router, fleet, keeper), tokens.check.standings
         admin = Admin(reloader, router, fleet, proxy, metrics, time.monotonic(), pages, standings, shutdown)

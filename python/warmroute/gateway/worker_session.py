@@ -52,7 +52,7 @@ def worker_session(access: Access, timeout: aiohttp.ClientTimeout | None = None)
 
     return aiohttp.ClientSession(
         timeout=timeout or aiohttp.ClientTimeout(total=None),
-        connector=aiohttp.TCPConnector(limit=0, resolver=_Resolver(access)),
+        connector=aiohttp.TCPConnector(limit=0, resolver=_Resolver(access), ssl=access.tls.for_workers),
         headers={hdrs.ACCEPT_ENCODING: "identity"},
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
