@@ -72,13 +72,13 @@ class Routed:
 
 
 @asynccontextmanager
-async def routed(*engines: Heard, **limits: int) -> AsyncIterator[Routed]:
+async def routed(*engines: Heard, limits: RelayOptions | None = None) -> AsyncIterator[Routed]:
     config = ServeConfig(
         port=0, probe_interval_s=0.05, grace_s=0.1, seed=1, state_file="", tokenizer=("warmroute-tiny",)
     )
     async with (
         _served(engines) as specs,
-        running_gateway(Configuration(config, RelayOptions(**limits), specs=specs)) as gateway,
+        running_gateway(Configuration(config, limits or RelayOptions(), specs=specs)) as gateway,
     ):
         await _until_ready(gateway, len(engines))
         async with aiohttp.ClientSession() as session:
@@ -303,7 +303,7 @@ async def test_a_large_body_arrives_whole_with_a_length_and_in_chunks(size: int)
 async def test_beyond_the_limit_there_is_one_clean_refusal(size: int) -> None:
     """gateway-api-inference-extension#2988, headroom#3326 (45): the limit holds for chunked bodies as well."""
     body = large(size)
-    async with routed(Heard(), max_body_bytes=6_000) as sent:
+    async with routed(Heard(), limits=RelayOptions(max_body_bytes=6_000)) as sent:
         assert await sent.post("/v1/completions", io.BytesIO(body)) == 413
         assert await sent.post("/v1/completions", pieces(body)) == 413
         assert sent.heard == []
