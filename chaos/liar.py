@@ -76,15 +76,19 @@ class Liar:
 
     async def _carry(self, connection: Connection, engine: Connection, lie: Lie) -> bool:
         left = self.rng.randrange(1, 6000) if lie in (Lie.HALF_ANSWER, Lie.HALF_RESET) else None
+        # What is too much goes out together with the answer's end. Had it come later, nobody could tell it from the
+        # answer to the next request, which may be on its way by then.
+        behind = b""
         while piece := await engine.reader.read(_PIECE):
             if left is not None and len(piece) >= left:
                 return await _break_off(connection, piece[: left - 1], lie)
             left = None if left is None else left - len(piece)
+            if lie is Lie.SURPLUS:
+                piece, behind = behind, piece
             connection.writer.write(piece)
             await connection.writer.drain()
         if lie is Lie.SURPLUS:
-            connection.writer.write(SURPLUS)
-        await connection.writer.drain()
+            await _say(connection, behind + SURPLUS)
         return lie is not Lie.LAST
 
     async def _misdeclare(self, connection: Connection, engine: Connection, head: bytes, lie: Lie) -> bool:
