@@ -190,7 +190,7 @@ class Audit(Collector):
         judged, cause = audit.judged, likely_cause(audit)
         _log.warning(
             "worker %s%s: cached tokens were predicted wrongly for %d of its last %d answers; %s. It is learned anew",
-            audit.worker.id,
+            audit.worker.shown,
             "" if audit.lane.rank is None else f" rank {audit.lane.rank}",
             judged.wrong,
             len(judged),
@@ -211,7 +211,7 @@ class Audit(Collector):
             _log.warning(
                 "worker %s has never reported cached tokens, so predictions cannot be checked against it; start vLLM "
                 "with --enable-prompt-tokens-details, SGLang with --enable-cache-report. If it was, none came true",
-                decision.worker.id,
+                decision.worker.shown,
             )
 
 

@@ -114,12 +114,12 @@ class Admin:
         return json_answer({"status": "ok"})
 
     async def _ready(self, arrival: Arrival) -> Answer:
-        ready = [worker.id for worker in self.router.table if worker.status is WorkerStatus.READY]
+        ready = [worker.shown for worker in self.router.table if worker.status is WorkerStatus.READY]
         leaving = self.shutdown.begun.is_set()
         if ready and self._has_caught_up() and not leaving:
             return json_answer({"ready": True, "workers": ready})
         reason = "draining" if leaving else "catching-up" if ready else RefusalReason.NO_WORKER_READY
-        waiting = {worker.id: worker.status_reason for worker in self.router.table}
+        waiting = {worker.shown: worker.status_reason for worker in self.router.table}
         return json_answer({"ready": False, "reason": reason, "workers": waiting}, 503)
 
     def _has_caught_up(self) -> bool:

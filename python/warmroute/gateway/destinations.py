@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
+import aiohttp
+
 from warmroute.errors import ConfigError
 from warmroute.worker import WorkerSpec
 
@@ -39,6 +41,13 @@ _NEVER_UNASKED = tuple(
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 # A host that ends so is an address to the resolver (inet_aton: 2852039166, 0xa9fea9fe, 169.254.43518) and to browsers.
 _ENDS_IN_A_NUMBER = re.compile(r"(^|\.)(0x[0-9a-f]*|[0-9]+)\.?$")
+
+
+class NoDestination(aiohttp.ClientError):
+    """A worker's address is none at which workers may be, so it is not asked anything."""
+
+    def __str__(self) -> str:
+        return "no worker may be where it is; see --allow-workers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ not told is None.
 import asyncio
 import dataclasses
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 
 from warmroute.errors import WorkerUnreachable
+from warmroute.gateway.destinations import NoDestination
 from warmroute.kv_event import EventSource
 from warmroute.worker import LARGEST_COUNT, WorkerFacts, WorkerSpec
 
@@ -27,6 +29,13 @@ _KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:to
 
 # A page of vLLM's metrics with a hundred adapters has a megabyte.
 _LARGEST_PAGE = 32 << 20
+_NAMES_OF_FAULTS: Mapping[type[aiohttp.ClientError], str] = {
+    aiohttp.ServerDisconnectedError: "it closed the connection without an answer",
+    aiohttp.ClientPayloadError: "its answer broke off",
+    aiohttp.ClientOSError: "the connection broke",
+    aiohttp.ClientConnectorError: "no connection",
+    aiohttp.ClientConnectorSSLError: "TLS is not agreed upon",
+}
 # A worker that says that it has more data-parallel ranks is not believed: each costs a socket.
 _MOST_RANKS = 1024
 
@@ -86,14 +95,28 @@ async def fetch_page(session: aiohttp.ClientSession, url: str, path: str) -> Pag
     except TimeoutError as error:
         raise WorkerUnreachable(f"no answer from {path} in time") from error
     except aiohttp.ClientConnectorError as error:
-        raise WorkerUnreachable(f"cannot connect: {error.os_error.strerror or error.os_error}") from error
+        raise WorkerUnreachable(f"cannot connect: {_why(error)}") from error
     except aiohttp.ClientError as error:
-        raise WorkerUnreachable(f"{path}: {error}") from error
+        raise WorkerUnreachable(f"{path}: {_why(error)}") from error
     if body is None:
         raise WorkerUnreachable(f"{path} answered more than {_LARGEST_PAGE >> 20} MiB")
     if response.status >= 500:
         raise WorkerUnreachable(f"{path} answered {response.status}")
     return Page(response.status, body)
+
+
+def _why(error: aiohttp.ClientError) -> str:
+    """What went wrong, without addresses and without what the worker has sent: clients and logs are told this."""
+    if isinstance(error, NoDestination):
+        return str(error)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name has no address"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        told = getattr(error.certificate_error, "verify_message", "")
+        return f"its certificate is not believed ({told})" if told else "its certificate is not believed"
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return _NAMES_OF_FAULTS.get(type(error), "what it answers is not HTTP as it should be")
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:

@@ -54,7 +54,7 @@ class DrainPages:
         if isinstance(worker, Answer):
             return worker
         if not worker.draining:
-            _log.info("worker %s is being drained; %d requests are left", worker.id, worker.requests)
+            _log.info("worker %s is being drained; %d requests are left", worker.shown, worker.requests)
         self.fleet.set_draining(worker, True)
         await self._wait(worker, limit_s)
         report = drain_report(worker, time.monotonic())
@@ -73,7 +73,7 @@ class DrainPages:
         if isinstance(worker, Answer):
             return worker
         if worker.draining:
-            _log.info("worker %s is no longer drained", worker.id)
+            _log.info("worker %s is no longer drained", worker.shown)
         self.fleet.set_draining(worker, False)
         return json_answer(drain_report(worker, time.monotonic()))
 

@@ -1,5 +1,6 @@
 """One worker's KV-event streams: each publisher is followed on a lane of its own."""
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,15 +96,18 @@ class EventStreams:
         if before is not None:
             # Another address is another engine process, which began empty and will not say so; and what a new listener
             # replays must not be counted twice.
-            _tell_failure(before)
+            self._tell_failure(before)
             before.listening.stop()
             self.router.index.clear(lane.key)
         saved = saved or self.saved(source)
         start, blocks = (None, None) if saved is None or saved.position is None else (saved.position, saved.blob)
         log = EventLog(self._name(lane))
-        listener = open_listener(lane.key, source, self.router.index, log, start, blocks)
+        name = self._name(lane)
+        label = f"worker {name} at {source.endpoint}" if self.worker.shows_address else f"worker {name}"
+        told = dataclasses.replace(source, label=label)
+        listener = open_listener(lane.key, told, self.router.index, log, start, blocks)
         self._streams[lane.rank] = EventStream(source, lane, self.listeners.listen(lane.key, listener), now)
-        _log.info("listening for KV events of worker %s at %s", self._name(lane), source.endpoint)
+        _log.info("listening for KV events of %s", told.shown)
 
     def _end(self, stream: EventStream) -> None:
         del self._streams[stream.lane.rank]
@@ -130,17 +134,15 @@ class EventStreams:
     def _warn(self, stream: EventStream) -> None:
         if stream.is_silent():
             _log.warning(
-                "worker %s: %s is connected and tells of no block, though the worker has had requests; until it does, "
-                "its prefixes are guessed. Is the engine's prefix caching on, and the topic right?",
+                "worker %s: its publisher is connected and tells of no block, though the worker has had requests; "
+                "until it does, its prefixes are guessed. Is the engine's prefix caching on, and the topic right?",
                 self._name(stream.lane),
-                stream.source.endpoint,
             )
         else:
             _log.warning(
-                "worker %s: nobody answers at %s, so its prefixes are guessed from what it is sent; check its "
-                "kv_events endpoint",
+                "worker %s: nobody answers where its KV events are published, so its prefixes are guessed from what it "
+                "is sent; check its kv_events endpoint",
                 self._name(stream.lane),
-                stream.source.endpoint,
             )
 
     def _warn_of_no_events(self) -> None:
@@ -150,14 +152,13 @@ class EventStreams:
         _log.warning(
             "worker %s publishes no KV events: its prefixes are guessed from what it is sent; start the engine with "
             "them, or name their endpoint with kv_events",
-            self.worker.id,
+            self.worker.shown,
         )
 
     def _name(self, lane: Lane) -> str:
-        return self.worker.id if lane.rank is None else f"{self.worker.id} rank {lane.rank}"
+        return self.worker.shown if lane.rank is None else f"{self.worker.shown} rank {lane.rank}"
 
-
-def _tell_failure(stream: EventStream) -> None:
-    failure = stream.listening.failure()
-    if failure is not None:
-        _log.error("listening to %s had failed; beginning anew", stream.source.endpoint, exc_info=failure)
+    def _tell_failure(self, stream: EventStream) -> None:
+        failure = stream.listening.failure()
+        if failure is not None:
+            _log.error("listening to worker %s had failed; beginning anew", self._name(stream.lane), exc_info=failure)

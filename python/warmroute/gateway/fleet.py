@@ -163,12 +163,12 @@ class Fleet:
         if member is None or lane not in worker.lanes:
             return
         rank = "" if lane.rank is None else f" rank {lane.rank}"
-        _log.info("worker %s%s: its prefixes are learned anew: %s", worker.id, rank, reason)
+        _log.info("worker %s%s: its prefixes are learned anew: %s", worker.shown, rank, reason)
         stream = member.streams.of(lane)
         if stream is None:
             self._router.index.clear(lane.key)
         else:
-            self._resync_task(stream.listening.resync(), f"resync {worker.id}{rank}")
+            self._resync_task(stream.listening.resync(), f"resync {worker.shown}{rank}")
 
     def _resync_task(self, resync: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(resync, name=name)
@@ -186,7 +186,7 @@ class Fleet:
         if member is None:
             return
         if self._router.table.set_status(worker, WorkerStatus.DOWN, reason):
-            _log.warning("worker %s is set aside: %s", worker.id, reason)
+            _log.warning("worker %s is set aside: %s", worker.shown, reason)
         member.prober.look_soon()
 
     def look_at(self, worker: Worker) -> None:
@@ -214,7 +214,9 @@ class Fleet:
         if sources:
             for lane in self._drop_saved(worker.id):
                 _log.info(
-                    "worker %s: what was saved of %s is not used, nobody publishes there", worker.id, lane.endpoint
+                    "worker %s: what was saved of %s is not used, nobody publishes there",
+                    worker.shown,
+                    lane.endpoint if worker.shows_address else "a publisher",
                 )
 
     def _permitted(self, worker: Worker, told: Sequence[EventSource]) -> tuple[EventSource, ...]:
@@ -244,7 +246,7 @@ def _warn_of_block_size(worker: Worker, told: WorkerFacts) -> None:
     if given is not None and told.block_size not in (None, given, worker.facts.block_size):
         _log.warning(
             "worker %s is configured with blocks of %d tokens and says %d: it is looked up in what its KV events have",
-            worker.id,
+            worker.shown,
             given,
             told.block_size,
         )

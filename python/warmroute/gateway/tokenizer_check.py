@@ -108,13 +108,13 @@ class TokenizerCheck:
 
     def _tell_named(self, model: str, worker: Worker, same: bool) -> None:
         if same:
-            _log.info("the tokenizer of model %s makes the same tokens as worker %s", model, worker.id)
+            _log.info("the tokenizer of model %s makes the same tokens as worker %s", model, worker.shown)
         else:
             _log.warning(
                 "the tokenizer of model %s makes other tokens than worker %s: no prefix that it holds will be found; "
                 "give the folder that the engine was started with, and its --chat-template where it has one",
                 model,
-                worker.id,
+                worker.shown,
             )
 
     def _take(self, model: str, tokenizer: LocalTokenizer, worker: Worker, same: bool) -> None:

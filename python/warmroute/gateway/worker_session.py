@@ -7,10 +7,7 @@ from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from warmroute.gateway.access import Access
-
-
-class NoDestination(aiohttp.ClientError):
-    """A worker's address is not among those that `--allow-workers` lets the router ask."""
+from warmroute.gateway.destinations import NoDestination
 
 
 class _Resolver(AbstractResolver):
@@ -27,7 +24,7 @@ class _Resolver(AbstractResolver):
         allowed = self._access.rights.destinations
         permitted = [each for each in found if allowed.permits(host, each["host"])]
         if found and not permitted:
-            raise OSError(None, f"{host} has no address that workers may have; see --allow-workers")
+            raise NoDestination()
         return permitted
 
     async def close(self) -> None:
@@ -42,9 +39,8 @@ def worker_session(access: Access, timeout: aiohttp.ClientTimeout | None = None)
     """
 
     async def show_key(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        refusal = access.rights.destinations.refusal(request.url.host or "")
-        if refusal is not None:
-            raise NoDestination(refusal)
+        if access.rights.destinations.refusal(request.url.host or "") is not None:
+            raise NoDestination()
         key = access.rights.worker_keys.of(str(request.url))
         if key is not None and hdrs.AUTHORIZATION not in request.headers:
             request.headers[hdrs.AUTHORIZATION] = f"Bearer {key}"

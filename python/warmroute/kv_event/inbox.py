@@ -114,7 +114,7 @@ class Inbox:
         """Whoever listens there is no publisher that can be subscribed to. Said once: it is tried again for ever."""
         if not self._warned:
             self._warned = True
-            _log.warning("KV-event endpoint %s: %s; is it the right port?", self._source.endpoint, reason)
+            _log.warning("the KV-event endpoint of %s: %s; is it the right port?", self._source.shown, reason)
 
     @property
     def topic(self) -> bytes:

@@ -4,7 +4,7 @@ A listener lives on a listening thread (see `warmroute.kv_event.listening`). Wha
 said method by method.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from warmroute.kv_event.subscription_state import SubscriptionState
@@ -15,13 +15,20 @@ class EventSource:
     """Where one engine process (one data-parallel rank) publishes, as addresses to connect to: `tcp://host:port`.
 
     Without `replay_endpoint` a late join or a gap leaves the view incomplete. `topic` is a prefix; "" takes all.
-    `rank` is the data-parallel rank, None where the engine has only one.
+    `rank` is the data-parallel rank, None where the engine has only one. `label` is what logs call it, where that is
+    not the address.
     """
 
     endpoint: str
     replay_endpoint: str | None = None
     topic: str = ""
     rank: int | None = None
+    label: str = field(default="", compare=False)
+
+    @property
+    def shown(self) -> str:
+        """What logs call it."""
+        return self.label or self.endpoint
 
 
 @dataclass(frozen=True, slots=True)

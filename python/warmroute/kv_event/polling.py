@@ -52,6 +52,7 @@ class PollingListener:
     ) -> None:
         self._lane = lane
         self._endpoint = source.endpoint
+        self._shown = source.shown
         self._index = index
         self._observer = Unobserved() if observer is None else observer
         self._reader = PolledEventReader(start)
@@ -115,7 +116,7 @@ class PollingListener:
     async def _ask(self, session: aiohttp.ClientSession, url: str) -> bytes | None:
         """The answer, or None where there was none; waits longer before the next question each time."""
         try:
-            async with session.post(url) as response:
+            async with session.post(url, allow_redirects=False) as response:
                 body = await response.read()
         except (aiohttp.ClientError, TimeoutError):
             self._back_off(_ABSENT_S)
@@ -124,7 +125,7 @@ class PollingListener:
         if response.status != 200:
             self._back_off(_ABSENT_S)
             self._set_connected(False)
-            self._tell_refusal(url, response.status)
+            self._tell_refusal(response.status)
             return None
         self._refused = None
         self._set_connected(True)
@@ -179,7 +180,7 @@ class PollingListener:
         self._delay_s = _BUSY_S
         self._observer.connection_changed(self._lane, connected)
 
-    def _tell_refusal(self, url: str, status: int) -> None:
+    def _tell_refusal(self, status: int) -> None:
         """Says once that there are no events to be had, and what to do about it."""
         if status == self._refused:
             return
@@ -187,7 +188,7 @@ class PollingListener:
         _log.warning(
             "%s answers %d: no KV events can be had there, so what is cached is not known. Is it the address of a "
             "trtllm-serve, with event_buffer_max_size above 0 and enable_block_reuse in its kv_cache_config?",
-            url,
+            self._shown,
             status,
         )
 

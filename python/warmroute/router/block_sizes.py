@@ -76,7 +76,7 @@ class BlockSizes:
             _log.warning(
                 "worker %s: its KV events have blocks of %s tokens, not of %d as configured or told; they are matched "
                 "as announced",
-                worker.id,
+                worker.shown,
                 told,
                 named,
             )

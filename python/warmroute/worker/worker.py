@@ -100,6 +100,11 @@ class Worker:
         self.name = self.shown = self.spec.name or default_name(self.id)
 
     @property
+    def shows_address(self) -> bool:
+        """Whether answers and logs call it by its address."""
+        return self.shown == self.id
+
+    @property
     def block_size(self) -> int | None:
         return self.spec.block_size or self.facts.block_size
 
