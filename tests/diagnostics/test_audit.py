@@ -94,10 +94,7 @@ class TestDrift:
         worker = audited.fleet.workers["A"]
         assert [(found, lane) for found, lane, _ in audited.resyncs] == [(worker, worker.lanes[0])]
         assert "removed blocks were lost or a restart went unseen" in audited.reasons[0]
-        assert (
-            "worker http://A:1 rank 0: cached tokens were predicted wrongly for 18 of its last 20 answers"
-            in caplog.text
-        )
+        assert " rank 0: cached tokens were predicted wrongly for 18 of its last 20 answers" in caplog.text
         assert audited.figure("warmroute_audit_resyncs_total", "0") == 1.0
 
     def test_a_lane_that_holds_more_than_believed_has_lost_stores(self) -> None:

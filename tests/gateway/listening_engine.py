@@ -30,6 +30,7 @@ class ListeningEngine:
     pages: dict[str, web.Response] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     url: str = ""
+    host: str = "127.0.0.1"
 
     def headers_at(self, path: str) -> list[dict[str, str]]:
         """The headers, by their names in small letters, of each request for `path`."""
@@ -60,9 +61,9 @@ class ListeningEngine:
         app.router.add_route("*", "/{path:.*}", self.answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server((self.host, 0))
         await web.SockSite(runner, listener, ssl_context=self.tls).start()
-        self.url = f"{'http' if self.tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
+        self.url = f"{'http' if self.tls is None else 'https'}://{self.host}:{listener.getsockname()[1]}"
         try:
             yield self.url
         finally:

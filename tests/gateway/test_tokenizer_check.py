@@ -62,7 +62,7 @@ async def test_a_named_one_that_differs_is_kept_and_told(
     await fleet.check.look()
     await fleet.check.look()
     assert fleet.check.standings == {"m": Standing.DIFFERENT}
-    assert caplog.text.count("makes other tokens than worker http://a:1") == 1
+    assert caplog.text.count("makes other tokens than worker w-") == 1
     assert fleet.tokenizers.of(("m",)) is other_template
 
 

@@ -49,7 +49,7 @@ def test_blocks_of_another_size_than_told_are_matched_logged_once_and_counted(ca
         assert [line.cached_tokens for line in decision.considered] == [1024, 1024]
         assert decision.foundation.block_size == (32 if fleet.name_of(decision) == "A" else BLOCK_SIZE)
         fleet.complete(decision)
-    assert caplog.text.count("worker http://A:1: its KV events have blocks of 32 tokens, not of 16") == 1
+    assert caplog.text.count(": its KV events have blocks of 32 tokens, not of 16") == 1
     assert len(caplog.records) == 1
     assert fleet.router.block_sizes.mismatches == 1
 
