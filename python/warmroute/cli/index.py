@@ -29,11 +29,11 @@ _PAGE = "/warmroute/index"
 
 _EPILOG = """\
 examples:
-  warmroute index stats                                  what the router on port 8080 knows of each cache
-  warmroute index stats --url http://10.0.0.2:8080       the same of another one
+  warmroute index stats                                  what the router on this machine knows of each cache
+  warmroute index stats --url http://10.0.0.2:8081       the same of another one
   warmroute index dump caches.index                      keep it in a file
   warmroute index check --file caches.index              is the file whole, does it make sense?
-  warmroute index load caches.index --url http://10.0.0.3:8080
+  warmroute index load caches.index --url http://10.0.0.3:8081
                                                          give it to another router of the same workers
 
 The file is the one that 'warmroute serve --state-file' keeps by itself. Nothing in it is believed blindly: each lane is
