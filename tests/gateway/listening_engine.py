@@ -75,11 +75,14 @@ async def gated(
     *engines: ListeningEngine,
     access: AccessOptions | None = None,
     read: ReadConfiguration | None = None,
+    polled: bool = False,
     **options: Any,
 ) -> AsyncIterator[tuple[Gateway, aiohttp.ClientSession]]:
-    """A router in front of the engines, looking at each of them often, and a client."""
+    """A router in front of the engines, looking at each of them often, and a client. `polled`: for their events too."""
     config = ServeConfig(port=0, probe_interval_s=0.05, grace_s=0.1, seed=1, state_file="", **options)
-    specs = tuple(with_defaults(WorkerSpec(engine.url), config) for engine in engines)
+    specs = tuple(
+        with_defaults(WorkerSpec(engine.url, kv_events=engine.url if polled else None), config) for engine in engines
+    )
     told = Configuration(config, specs=specs, access=access or AccessOptions())
     async with running_gateway(told, read=read) as gateway, aiohttp.ClientSession() as client:
         yield gateway, client

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from gateway.certified import Authority
 from gateway.listening_engine import BODY, ListeningEngine, gated, until_all_are
@@ -63,10 +64,8 @@ async def test_clients_may_have_to_show_a_certificate(authority: Authority, tmp_
         tls.load_cert_chain(known.certificate, known.key)
         async with client.get(gateway.url + "/health", ssl=tls) as response:
             assert response.status == 200
-        for unknown in (believing(authority), believing(authority)):
-            if unknown is not None:
-                with pytest.raises(aiohttp.ClientError):
-                    await client.get(gateway.url + "/health", ssl=unknown)
+        with pytest.raises(aiohttp.ClientError):
+            await client.get(gateway.url + "/health", ssl=believing(authority))
         tls = believing(authority)
         tls.load_cert_chain(stranger.certificate, stranger.key)
         with pytest.raises(aiohttp.ClientError):
@@ -131,3 +130,19 @@ def test_files_that_belong_together_are_asked_for(authority: Authority, tmp_path
     ):
         with pytest.raises(ConfigError):
             certificates(options)
+
+
+async def test_events_are_polled_as_the_worker_is_asked(authority: Authority, tmp_path: Path) -> None:
+    pair = authority.signed("worker")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    keys = tmp_path / "worker-keys"
+    keys.write_text("engine-key")
+    engine = ListeningEngine(tls=tls, pages={"/kv_cache_events": web.json_response([])})
+    access = AccessOptions(worker_ca=authority.ca, worker_api_key_file=str(keys))
+    async with engine.serve(), gated(engine, access=access, polled=True) as (gateway, _):
+        await until_all_are(gateway)
+        async with asyncio.timeout(10):
+            while not engine.headers_at("/kv_cache_events"):
+                await asyncio.sleep(0.01)
+    assert engine.headers_at("/kv_cache_events")[0]["authorization"] == "Bearer engine-key"

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import aiohttp
+
 from warmroute.diagnostics.event_log import EventLog
 from warmroute.gateway.state_file import LaneState
 from warmroute.kv_event import REPLAY_DEADLINE_S, EventSource, Listeners, Listening, open_listener
@@ -47,12 +49,15 @@ class EventStream:
 
 @dataclass(slots=True)
 class EventStreams:
-    """The streams of one worker, by rank. `saved` gives, and gives away, what was known of a lane before."""
+    """The streams of one worker, by rank. `saved` gives, and gives away, what was known of a lane before; `session`
+    makes the connections over which one that is polled is asked.
+    """
 
     worker: Worker
     router: Router
     listeners: Listeners
     saved: Callable[[EventSource], LaneState | None]
+    session: Callable[[], aiohttp.ClientSession] = aiohttp.ClientSession
     _streams: dict[int | None, EventStream] = field(default_factory=dict)
     _warned: bool = False
 
@@ -104,7 +109,7 @@ class EventStreams:
         log = EventLog(self._name(lane))
         name = self._name(lane)
         label = f"worker {name} at {source.endpoint}" if self.worker.shows_address else f"worker {name}"
-        told = dataclasses.replace(source, label=label)
+        told = dataclasses.replace(source, label=label, session=self.session)
         listener = open_listener(lane.key, told, self.router.index, log, start, blocks)
         self._streams[lane.rank] = EventStream(source, lane, self.listeners.listen(lane.key, listener), now)
         _log.info("listening for KV events of %s", told.shown)

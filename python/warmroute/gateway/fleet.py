@@ -65,6 +65,7 @@ class Fleet:
         self._listeners = listeners
         self._probe_interval_s = probe_interval_s
         self.block_size = block_size
+        self.polling_session: Callable[[], aiohttp.ClientSession] = aiohttp.ClientSession
         self.destinations: Callable[[], Destinations] = Destinations
         self.changed: Callable[[], None] = lambda: None
         self._members: dict[WorkerId, Member] = {}
@@ -95,7 +96,7 @@ class Fleet:
         def saved(source: EventSource) -> LaneState | None:
             return self._saved.pop((worker.id, source.endpoint, source.rank), None)
 
-        streams = EventStreams(worker, self._router, self._listeners, saved)
+        streams = EventStreams(worker, self._router, self._listeners, saved, self.polling_session)
         self._members[worker.id] = Member(worker, prober, task, streams, origin)
         self.changed()
         return worker

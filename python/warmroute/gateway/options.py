@@ -197,7 +197,7 @@ def _check_endpoints(values: Mapping[str, Any], where: str) -> None:
     for key in ("kv_replay", "kv_ranks"):
         if key in values and "kv_events" not in values:
             raise ConfigError(f"'{key}' in {where} needs 'kv_events' beside it")
-    for key, schemes in (("kv_events", ("tcp", "http")), ("kv_replay", ("tcp",))):
+    for key, schemes in (("kv_events", ("tcp", "http", "https")), ("kv_replay", ("tcp",))):
         if key in values:
             _check_endpoint(values[key], schemes, f"'{key}' in {where}")
 

@@ -187,6 +187,7 @@ async def _fleet(
         block_size=config.block_size,
         restored=restored,
     )
+    fleet.polling_session = lambda: worker_session(access)
     fleet.destinations = lambda: access.rights.destinations
     stack.push_async_callback(fleet.close)
     return fleet

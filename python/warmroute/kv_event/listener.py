@@ -4,8 +4,11 @@ A listener lives on a listening thread (see `warmroute.kv_event.listening`). Wha
 said method by method.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import aiohttp
 
 from warmroute.kv_event.subscription_state import SubscriptionState
 
@@ -16,7 +19,7 @@ class EventSource:
 
     Without `replay_endpoint` a late join or a gap leaves the view incomplete. `topic` is a prefix; "" takes all.
     `rank` is the data-parallel rank, None where the engine has only one. `label` is what logs call it, where that is
-    not the address.
+    not the address; `session` makes the connections over which one that is polled is asked.
     """
 
     endpoint: str
@@ -24,6 +27,7 @@ class EventSource:
     topic: str = ""
     rank: int | None = None
     label: str = field(default="", compare=False)
+    session: Callable[[], aiohttp.ClientSession] = field(default=aiohttp.ClientSession, compare=False, repr=False)
 
     @property
     def shown(self) -> str:

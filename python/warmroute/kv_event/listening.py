@@ -42,7 +42,7 @@ def open_listener(
     saved: bytes | None = None,
 ) -> Listener:
     """The listener for the way in which a source publishes: asked over HTTP, or subscribed to over ZeroMQ."""
-    if source.endpoint.startswith("http://"):
+    if source.endpoint.startswith(("http://", "https://")):
         return PollingListener(lane, source, index, observer, start=start, saved=saved)
     return Subscription(lane, source, index, observer, start=start, saved=saved)
 

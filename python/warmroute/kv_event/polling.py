@@ -28,7 +28,9 @@ _IDLE_S = 0.1
 # At most between two attempts to reach an engine that does not answer.
 _ABSENT_S = 1.0
 # `trtllm-serve` waits for events for 2 s before it answers that there are none.
-_ANSWER_S = 15.0
+_TIMEOUT = aiohttp.ClientTimeout(total=15.0)
+# What an engine has buffered is megabytes.
+_LARGEST_ANSWER = 256 << 20
 # Events taken in at one go.
 _SLICE = 32
 
@@ -53,6 +55,7 @@ class PollingListener:
         self._lane = lane
         self._endpoint = source.endpoint
         self._shown = source.shown
+        self._session = source.session
         self._index = index
         self._observer = Unobserved() if observer is None else observer
         self._reader = PolledEventReader(start)
@@ -92,7 +95,7 @@ class PollingListener:
         """Asks until cancelled. Once, on the listening thread. Raises ConfigError where the endpoint is no address."""
         url = polled_url(self._endpoint)
         self._begin()
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_S)) as session:
+        async with self._session() as session:
             while True:
                 payload = await self._ask(session, url)
                 if payload is not None:
@@ -116,13 +119,13 @@ class PollingListener:
     async def _ask(self, session: aiohttp.ClientSession, url: str) -> bytes | None:
         """The answer, or None where there was none; waits longer before the next question each time."""
         try:
-            async with session.post(url, allow_redirects=False) as response:
-                body = await response.read()
+            async with session.post(url, allow_redirects=False, timeout=_TIMEOUT) as response:
+                body = await _bounded(response)
         except (aiohttp.ClientError, TimeoutError):
             self._back_off(_ABSENT_S)
             self._set_connected(False)
             return None
-        if response.status != 200:
+        if response.status != 200 or body is None:
             self._back_off(_ABSENT_S)
             self._set_connected(False)
             self._tell_refusal(response.status)
@@ -191,6 +194,15 @@ class PollingListener:
             self._shown,
             status,
         )
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes | None:
+    """The body; None for one that is larger than any buffer of events."""
+    try:
+        await response.content.readexactly(_LARGEST_ANSWER + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    return None
 
 
 def polled_url(endpoint: str) -> str:

@@ -20,6 +20,8 @@ from warmroute.tokenizer.token_ids import NoTokens, TokenIds, given_ids
 _MOST_ENGINES = 2
 # Engines that are remembered; addresses come and go.
 _MOST_RECORDS = 4096
+# A prompt of a million tokens, with their texts, has some tens of megabytes.
+_LARGEST_ANSWER = 128 << 20
 _JSON = ("content-type", "application/json")
 
 
@@ -132,10 +134,14 @@ class EngineTokenSource:
 
     async def _post(self, url: str, question: Question, headers: Sequence[tuple[str, str]]) -> TokenIds | _Answer:
         async with self._session.post(
-            url + question.path, data=question.body, headers=[_JSON, *headers], timeout=self._timeout
+            url + question.path,
+            data=question.body,
+            headers=[_JSON, *headers],
+            timeout=self._timeout,
+            allow_redirects=False,
         ) as answer:
-            body = await answer.read()
-            if answer.status >= 500 and answer.status != 501:
+            body = await _bounded(answer)
+            if body is None or answer.status // 100 == 3 or (answer.status >= 500 and answer.status != 501):
                 return _Answer.FAILED
             if answer.status >= 400:
                 return _Answer.MISSING if _is_missing(answer.status, body) else _Answer.REFUSED
@@ -148,6 +154,15 @@ class EngineTokenSource:
                 del self._records[next(iter(self._records))]
             record = self._records[url] = EngineRecord()
         return record
+
+
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes | None:
+    """The body; None for one that is larger than the ids of any prompt."""
+    try:
+        await answer.content.readexactly(_LARGEST_ANSWER + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    return None
 
 
 def _is_missing(status: int, body: bytes) -> bool:
