@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -45,6 +45,12 @@ impl Connection {
     }
 }
 
+/// Bytes that a worker sends after the end of an answer, wrongly, would be taken for the next one's. On a connection that
+/// rests for a moment they are seen for what they are, and end it.
+const REST: Duration = Duration::from_millis(5);
+/// Connections looked at for one that has rested.
+const MOST_LOOKED_AT: usize = 64;
+
 struct Idle {
     connection: Connection,
     since: Instant,
@@ -70,21 +76,26 @@ impl Pool {
         }
     }
 
-    /// The most recently used connection that is fit for a request. Looks no further than it must: the many behind
-    /// are older, and swept when they are too old.
+    /// The most recently used connection that is fit for a request, of those that have rested where there is one. Looks
+    /// no further than it must: the many behind are older, and swept when they are too old.
     pub fn take(&self, target: &Target) -> Option<Connection> {
         let mut idle = lock(&self.idle);
         let connections = idle.get_mut(&target.key())?;
-        for at in (0..connections.len()).rev() {
+        let (now, mut unrested) = (Instant::now(), None);
+        for at in (0..connections.len()).rev().take(MOST_LOOKED_AT) {
             let candidate = &connections[at];
             if !self.is_fresh(candidate) {
                 connections.remove(at);
+                unrested = unrested.map(|later: usize| later - 1);
             // One that is not ready has not quite finished its last exchange; it will have by the next time.
             } else if candidate.connection.sender.is_ready() {
-                return Some(connections.remove(at).connection);
+                if now - candidate.since >= REST {
+                    return Some(connections.remove(at).connection);
+                }
+                unrested.get_or_insert(at);
             }
         }
-        None
+        unrested.map(|at| connections.remove(at).connection)
     }
 
     /// Keep a connection whose answer has been read to its end.

@@ -27,8 +27,9 @@ pub fn refused(head: &Parts) -> Option<Refusal> {
             message,
         ));
     }
-    if head.uri.path() == "*" {
-        let message = "the router has no target *";
+    if !head.uri.path().starts_with('/') {
+        // `*`, or a bare authority, of which only a tunnel could be made.
+        let message = "the target of a request is a path";
         return Some(Refusal::new(StatusCode::BAD_REQUEST, "target_unsupported", message));
     }
     // Other protocols are offered, not demanded: some clients offer h2c with each request (RFC 9110, 7.8).

@@ -246,8 +246,15 @@ fn targets_pass_as_they_are() {
     let absolute = send("GET http://elsewhere:1/x?y HTTP/1.1\r\nHost: r\r\n\r\n");
     assert_eq!(absolute.requests()[0], ("GET /x?y", ""));
     assert_ne!(absolute.requests[0].header("host"), Some("elsewhere:1"));
-    let whole_server = send("OPTIONS * HTTP/1.1\r\nHost: r\r\n\r\n");
-    assert_eq!((whole_server.statuses[0], whole_server.requests().len()), (400, 0));
+    for no_path in ["OPTIONS *", "GET elsewhere:80", "GET elsewhere"] {
+        let seen = send(&format!("{no_path} HTTP/1.1\r\nHost: r\r\n\r\n"));
+        assert_eq!((seen.statuses.as_slice(), seen.requests().len()), ([400].as_slice(), 0), "{no_path}");
+        assert_eq!(
+            seen.outcomes[0].reason.as_deref(),
+            Some("target_unsupported"),
+            "{no_path}"
+        );
+    }
 }
 
 #[test]
