@@ -248,7 +248,11 @@ fn targets_pass_as_they_are() {
     assert_ne!(absolute.requests[0].header("host"), Some("elsewhere:1"));
     for no_path in ["OPTIONS *", "GET elsewhere:80", "GET elsewhere"] {
         let seen = send(&format!("{no_path} HTTP/1.1\r\nHost: r\r\n\r\n"));
-        assert_eq!((seen.statuses.as_slice(), seen.requests().len()), ([400].as_slice(), 0), "{no_path}");
+        assert_eq!(
+            (seen.statuses.as_slice(), seen.requests().len()),
+            ([400].as_slice(), 0),
+            "{no_path}"
+        );
         assert_eq!(
             seen.outcomes[0].reason.as_deref(),
             Some("target_unsupported"),

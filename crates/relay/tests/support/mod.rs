@@ -124,7 +124,9 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.relay.close(Duration::ZERO);
+        // Elsewhere, since a thread of an asynchronous test must not wait.
+        let relay = Arc::clone(&self.relay);
+        thread::spawn(move || relay.close(Duration::ZERO)).join().unwrap();
         self.stop.store(true, Ordering::Release);
         if let Some(owner) = self.owner.take() {
             owner.join().unwrap();
