@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +29,8 @@ _found: dict[type, list[Any]] = {}
 
 def run() -> None:
     """Open the window, then be the command that the arguments name."""
-    signal.signal(signal.SIGUSR1, lambda *_: _look())
+    # Not in the handler: it may interrupt a step that leaves everything whole only at its end.
+    signal.signal(signal.SIGUSR1, lambda *_: asyncio.get_running_loop().call_soon_threadsafe(_look))
     sys.exit(main())
 
 
@@ -52,6 +54,7 @@ def _seen() -> dict[str, Any]:
         "callback_errors": sum(relay.counts.callback_errors for relay in relays),
         "booked": sum(worker.requests for table in tables for worker in table),
         "queued": sum(map(len, rooms)),
+        "queue_ends": {f"queued, then {end}": count for room in rooms for end, count in room.counts.ends.items()},
         "broken": [*_broken(tables, WorkerTable.check_integrity), *_broken(rooms, WaitingRoom.check_integrity)],
     }
 
@@ -62,7 +65,8 @@ def _broken(parts: list[PartT], check: Callable[[PartT], None]) -> list[str]:
         try:
             check(part)
         except AssertionError as error:
-            found.append(str(error))
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            found.append(f"{type(part).__name__}: {error or place.line}")
     return found
 
 

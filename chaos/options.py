@@ -16,6 +16,9 @@ QUEUE_TIMEOUT_S = 5.0
 MAX_ATTEMPTS = 3
 POOL_IDLE_S = 2.0
 MAX_BODY_BYTES = 1 << 20
+# So few that the queue fills and overflows when some workers are away.
+MAX_REQUESTS = 3
+QUEUE_SIZE = 8
 
 # The queue, then attempts that each use up their time, then a stream of some seconds, which a stopped engine may hold
 # up; what takes longer hangs.

@@ -133,6 +133,8 @@ def _limits() -> list[str]:
         "max-attempts": limits.MAX_ATTEMPTS,
         "pool-idle-s": limits.POOL_IDLE_S,
         "max-body-bytes": limits.MAX_BODY_BYTES,
+        "max-requests": limits.MAX_REQUESTS,
+        "queue-size": limits.QUEUE_SIZE,
         "tokenizer-cache-mb": 4,
         "probe-interval-s": 0.25,
         "probe-timeout-s": 1.0,

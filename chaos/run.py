@@ -163,7 +163,10 @@ async def _stop(router: RouterProcess) -> list[str]:
 
 async def _inside(router: RouterProcess) -> Counts:
     inside = await router.inspect()
-    return {name: inside[name] for name in ("arrivals", "outcomes", "failed_attempts", "unanswered", "callback_errors")}
+    names = ("arrivals", "outcomes", "failed_attempts", "unanswered", "callback_errors")
+    counts: Counts = {name: inside[name] for name in names}
+    counts.update(inside["queue_ends"])
+    return counts
 
 
 def _count(report: Report, scene: Scene, crowd: Crowd, injection: Injection, growth: Growth) -> None:
