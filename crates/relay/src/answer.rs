@@ -36,7 +36,7 @@ impl std::error::Error for CutShort {}
 
 /// The body of an answer: the owner's or a worker's. It holds the settlement of its request.
 pub enum Answer {
-    Own(OwnBody),
+    Own(Box<OwnBody>),
     Carried(Box<Carried>),
 }
 

@@ -203,7 +203,12 @@ fn respond(mut settlement: Settlement, method: &Method, answer: OwnAnswer, end: 
     header::strip_hop_by_hop(&mut headers);
     // Written anew from the body.
     headers.remove(CONTENT_LENGTH);
-    let mut response = Response::new(Answer::Own(OwnBody::new(answer.body, settlement, end, bodiless)));
+    let mut response = Response::new(Answer::Own(Box::new(OwnBody::new(
+        answer.body,
+        settlement,
+        end,
+        bodiless,
+    ))));
     *response.status_mut() = answer.status;
     *response.headers_mut() = headers;
     response

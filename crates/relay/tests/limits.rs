@@ -94,7 +94,7 @@ fn a_client_that_reads_nothing_of_its_answer_is_cut_off() {
         wire.read_request();
         wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         while !wire.broken {
-            wire.chunk(&[b'x'; 64 * 1024]);
+            wire.chunk(&vec![b'x'; 64 * 1024]);
         }
     });
     let limits = Options {
