@@ -244,7 +244,7 @@ fn raw(owned: &Owned) -> std::net::TcpStream {
 }
 
 fn closes(mut socket: std::net::TcpStream) -> bool {
-    let mut sink = [0; 65536];
+    let mut sink = vec![0; 65536];
     loop {
         match socket.read(&mut sink) {
             Ok(0) => return true,
