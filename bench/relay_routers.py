@@ -73,9 +73,8 @@ class Running:
 
     def metrics(self, *words: str) -> dict[str, float]:
         """Its counters that have one of `words` in their name and are not 0, without histograms' buckets."""
-        port = self.ports.traffic if self.router.name == "warmroute" else self.ports.metrics
         try:
-            with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            with urlopen(f"http://127.0.0.1:{self.ports.metrics}/metrics", timeout=10) as answer:
                 text = answer.read().decode()
         except (URLError, HTTPException, OSError):
             return {}
@@ -93,7 +92,8 @@ def _warmroute(workers: Workers, ports: Ports, folder: Path) -> list[str]:
     tables = "".join(f'[[workers]]\nurl = "{url}"\n' for url in workers.urls)
     (folder / "warmroute.toml").write_text(f'tokenizer = "{MODEL}"\nstate_file = ""\n{tables}')
     start = [sys.executable, "-m", "warmroute", "serve", "--log-level", "warning"]
-    return [*start, "--port", str(ports.traffic), "--config", str(folder / "warmroute.toml")]
+    start += ["--port", str(ports.traffic), "--admin-port", str(ports.metrics)]
+    return [*start, "--config", str(folder / "warmroute.toml")]
 
 
 def _rust(*launch: str, policy: str) -> Command:

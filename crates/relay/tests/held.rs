@@ -66,7 +66,7 @@ fn another_worker_answers_instead_and_the_connection_of_the_held_one_serves_agai
     let owned = Owned::new(
         options(),
         holding(busy.url(), move |relay, id| {
-            relay.forward(id, &Forwarding::to(&url)).unwrap()
+            relay.forward(id, &Forwarding::to(&url)).unwrap();
         }),
     );
     let mut client = owned.client();
@@ -94,7 +94,7 @@ fn the_owner_may_answer_instead() {
     let owned = Owned::new(
         options(),
         holding(worker.url(), |relay, id| {
-            relay.respond(id, 503, &[], "full".into()).unwrap()
+            relay.respond(id, 503, &[], "full".into()).unwrap();
         }),
     );
     let mut client = owned.client();
@@ -130,7 +130,7 @@ fn an_endless_answer_is_dropped_with_its_connection() {
     let owned = Owned::new(
         options(),
         holding(worker.url(), move |relay, id| {
-            relay.forward(id, &Forwarding::to(&url)).unwrap()
+            relay.forward(id, &Forwarding::to(&url)).unwrap();
         }),
     );
     let mut client = owned.client();
