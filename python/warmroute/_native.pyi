@@ -373,7 +373,7 @@ class Arrival:
     query: Final[str]
     """Without the question mark; empty if there is none."""
     headers: Final[list[tuple[str, str]]]
-    """Names in lower case, values as latin-1, in the order received; `x-forwarded-*` and `traceparent` as they go on."""
+    """Names in lower case, values as latin-1, in the order received; with `x-forwarded-*` and `traceparent`."""
     body: Final[bytes]
     body_bytes: Final[int]
     """Of the body, which is copied when it is asked for."""

@@ -16,7 +16,8 @@ def test_the_key_is_told_once_and_the_line_is_for_the_file(tmp_path: Path, capsy
     file.write_text(printed.out)
     secret = printed.err.split()[-1]
     key = read_keys(file).key_of(secret)
-    assert key is not None and (key.name, key.role) == ("team-a", Role.ADMIN)
+    assert key is not None
+    assert (key.name, key.role) == ("team-a", Role.ADMIN)
     assert secret not in printed.out
 
 
@@ -26,7 +27,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "keys"
     file.write_text(told["line"])
     key = read_keys(file).key_of(told["key"])
-    assert key is not None and key.role is Role.TRAFFIC
+    assert key is not None
+    assert key.role is Role.TRAFFIC
 
 
 def test_a_name_that_no_line_holds_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

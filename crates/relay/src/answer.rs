@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use memchr::memrchr2;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::dialect::Dialect;
@@ -112,7 +113,13 @@ pub struct Carried {
     has_length: bool,
     over: bool,
     waiting: Waiting,
+    /// The beginning of a line of events whose end has not come. Nobody can read half a line, and if the worker dies it
+    /// must not stand before the error event.
+    torn: BytesMut,
 }
+
+/// A longer line goes on unfinished.
+const LONGEST_TORN: usize = 256 * 1024;
 
 impl Carried {
     pub fn new(shared: Arc<Shared>, answered: Answered, settlement: Settlement, dialect: Dialect) -> Self {
@@ -132,6 +139,7 @@ impl Carried {
             has_length,
             over: false,
             waiting,
+            torn: BytesMut::new(),
         };
         if carried.incoming.is_end_stream() {
             carried.complete();
@@ -151,23 +159,64 @@ impl Carried {
             };
             self.waiting.heard();
             match frame.map(|frame| frame.map(Frame::into_data)) {
-                Some(Ok(Ok(chunk))) => return Poll::Ready(Some(Ok(self.pass_on(chunk)))),
+                Some(Ok(Ok(chunk))) => {
+                    if let Some(ready) = self.pass_on(chunk) {
+                        return Poll::Ready(Some(Ok(ready)));
+                    }
+                }
                 Some(Ok(Err(_trailers))) => {}
                 Some(Err(_)) => return self.cut_short(End::WorkerFailed),
-                None => self.complete(),
+                None => {
+                    let rest = self.torn.split().freeze();
+                    self.settlement.carried(rest.len());
+                    self.complete();
+                    if !rest.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(rest))));
+                    }
+                }
             }
         }
         Poll::Ready(None)
     }
 
-    fn pass_on(&mut self, chunk: Bytes) -> Frame<Bytes> {
+    /// What of the chunk, and of those before, can go on.
+    fn pass_on(&mut self, chunk: Bytes) -> Option<Frame<Bytes>> {
         self.reader.push(&chunk);
-        self.settlement.carried(chunk.len());
+        let last = self.incoming.is_end_stream();
+        let ready = if last {
+            self.with_torn(chunk)
+        } else {
+            self.whole_lines(chunk)
+        };
+        self.settlement.carried(ready.len());
         // The server does not ask again after the last byte of a declared length.
-        if self.incoming.is_end_stream() {
+        if last {
             self.complete();
         }
-        Frame::data(chunk)
+        (!ready.is_empty()).then(|| Frame::data(ready))
+    }
+
+    fn whole_lines(&mut self, mut chunk: Bytes) -> Bytes {
+        if self.has_length || self.reader.closing().is_none() {
+            return chunk;
+        }
+        let end = memrchr2(b'\n', b'\r', &chunk).map_or(0, |at| at + 1);
+        if end == 0 && self.torn.len() + chunk.len() > LONGEST_TORN {
+            return self.with_torn(chunk);
+        }
+        let rest = chunk.split_off(end);
+        let ready = if end == 0 { chunk } else { self.with_torn(chunk) };
+        self.torn.extend_from_slice(&rest);
+        ready
+    }
+
+    /// The chunk after what was held back before it.
+    fn with_torn(&mut self, chunk: Bytes) -> Bytes {
+        if self.torn.is_empty() {
+            return chunk;
+        }
+        self.torn.extend_from_slice(&chunk);
+        self.torn.split().freeze()
     }
 
     fn complete(&mut self) {
@@ -184,7 +233,12 @@ impl Carried {
         self.over = true;
         self.connection = None;
         self.settlement.ended(end);
-        match self.reader.closing() {
+        let closing = if self.torn.is_empty() {
+            self.reader.closing()
+        } else {
+            self.reader.closing_of_lines()
+        };
+        match closing {
             Some(closing) if !self.has_length => {
                 let event = Bytes::from(format!("{closing}{}", self.dialect.error_event(end)));
                 self.settlement.carried(event.len());

@@ -73,6 +73,14 @@ impl SideReader {
         }
     }
 
+    /// As `closing`, where the line that was cut has not gone on.
+    pub fn closing_of_lines(&self) -> Option<&'static str> {
+        match self {
+            Self::Events(reader) => Some(reader.closing_of_lines()),
+            Self::Blind | Self::Json(_) => None,
+        }
+    }
+
     /// What closes an event that was cut, if the answer is a stream of events.
     pub fn closing(&self) -> Option<&'static str> {
         match self {

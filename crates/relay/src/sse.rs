@@ -93,6 +93,13 @@ impl SseReader {
         }
     }
 
+    /// As `closing`, for a reader who has seen whole lines only. After a carriage return the first line feed is its own;
+    /// where there was none, one blank line more says nothing.
+    #[must_use]
+    pub fn closing_of_lines(&self) -> &'static str {
+        if self.event_open { "\n\n" } else { "" }
+    }
+
     fn line_ended(&mut self, rest: &[u8]) {
         if self.line.is_empty() {
             self.read_line(rest);

@@ -174,13 +174,22 @@ fn a_reset_within_a_stream_gets_it_too() {
 
 #[test]
 fn the_error_event_starts_an_event_of_its_own() {
-    let text = stream_from(&dying("data: {\"cut\":", Wire::finish), "/v1/completions");
-    assert!(
-        text.ends_with(&format!("data: {{\"cut\":\n\n{OPENAI_ERROR}")),
-        "{text:?}"
-    );
     let text = stream_from(&dying("data: 4\n", Wire::finish), "/v1/completions");
     assert!(text.ends_with(&format!("data: 4\n\n{OPENAI_ERROR}")), "{text:?}");
+}
+
+#[test]
+fn a_line_that_was_cut_does_not_stand_before_the_error_event() {
+    for torn in ["data: {\"cut\":", "d", "event: x\ndata: {\"cut\""] {
+        let text = stream_from(&dying(torn, Wire::finish), "/v1/completions");
+        let whole = torn
+            .rfind('\n')
+            .map_or(String::new(), |at| format!("{}\n\n", &torn[..=at]));
+        assert!(
+            text.ends_with(&format!("data: 3\n\n{whole}{OPENAI_ERROR}")),
+            "{torn:?}: {text:?}"
+        );
+    }
 }
 
 #[test]

@@ -123,6 +123,29 @@ fn what_follows_a_cut_parses_as_an_event_of_its_own() {
     }
 }
 
+#[test]
+fn what_follows_whole_lines_parses_as_an_event_of_its_own() {
+    for stream in [
+        RECORDED.to_owned(),
+        RECORDED.replace('\n', "\r\n"),
+        RECORDED.replace('\n', "\r"),
+    ] {
+        for cut in 0..=stream.len() {
+            let mut reader = SseReader::default();
+            reader.push(&stream.as_bytes()[..cut]);
+            let lines = stream[..cut].rfind(['\n', '\r']).map_or(0, |at| at + 1);
+            if lines == cut {
+                continue; // nothing was held back
+            }
+            let closed = format!("{}{}", &stream[..lines], reader.closing_of_lines());
+            let with_error = format!("{closed}data: {{\"usage\":{{\"prompt_tokens\":99}}}}\n\n");
+            let (events, usage) = read_whole(with_error.as_bytes());
+            let before = read_whole(closed.as_bytes()).0;
+            assert_eq!((events, usage.prompt_tokens), (before + 1, Some(99)), "cut at {cut}");
+        }
+    }
+}
+
 /// Pieces from which streams are made: more likely to be interesting than random bytes.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let words = [
