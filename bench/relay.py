@@ -147,8 +147,8 @@ def _maybe(router: Router | None, workers: Workers, core: int) -> Iterator[Runni
         yield started
 
 
-def measure(routers: Sequence[Router], extent: Extent) -> dict[str, Any]:
-    """All of it, as one object."""
+def measure(routers: Sequence[Router], extent: Extent, streamed: Sequence[Router]) -> dict[str, Any]:
+    """All of it, as one object; very many streams through `streamed` alone."""
     started = environment()
     files = relay_streams.raise_file_limit()
     bench = Bench(build(extent.profile), placement(), extent)
@@ -156,7 +156,7 @@ def measure(routers: Sequence[Router], extent: Extent) -> dict[str, Any]:
         for router in (None, *routers):
             say(f"run {repeat + 1} of {extent.repeats}: {DIRECT if router is None else router.name}")
             bench.cells(router)
-    for router in (None, *routers):
+    for router in (None, *streamed):
         say(f"streams: {DIRECT if router is None else router.name}")
         bench.streams(router)
     ours = WARMROUTE in routers
@@ -200,6 +200,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument("--quick", action="store_true", help="few and short, to see that it works; writes no result")
     parser.add_argument("--without-peers", action="store_true", help="measure ours and the direct way alone")
+    parser.add_argument("--streams-without-peers", action="store_true", help="very many streams through ours alone")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="routers whose names begin so")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=None, help=f"where the result goes (default: {RESULT.name})")
@@ -210,7 +211,9 @@ def main() -> None:
         except subprocess.CalledProcessError:
             sys.exit("relay: the other routers cannot be installed (see above); --without-peers leaves them out")
     extent = Extent.quick() if options.quick else Extent.whole(options.repeats)
-    result = measure(chosen(options.only, not options.without_peers), extent)
+    routers = chosen(options.only, not options.without_peers)
+    streamed = [router for router in routers if router is WARMROUTE or not options.streams_without_peers]
+    result = measure(routers, extent, streamed)
     if result["environment"]["native_build"] != "release":
         say("this is a debug build, its figures mean nothing; run: make build")
     out = options.out or (None if options.quick or options.only else RESULT)
