@@ -80,7 +80,7 @@ async def test_a_worker_that_accepts_and_never_answers_holds_up_nobody_else() ->
     """vllm-project/production-stack#749."""
     silent, well = Answering(), Answering()
     silent.open.clear()
-    limits = RelayOptions(first_byte_timeout_s=0.2)
+    limits = RelayOptions(first_byte_timeout_s=1.0)
     async with (
         working(silent.answer) as first,
         working(well.answer) as second,
