@@ -169,7 +169,7 @@ async def test_tries_are_bounded_and_each_worker_is_tried_once() -> None:
 async def test_silence_sets_aside_at_once_and_another_answers() -> None:
     silent, able = Answering(), Answering()
     silent.open.clear()
-    limits = RelayOptions(first_byte_timeout_s=0.1)
+    limits = RelayOptions(first_byte_timeout_s=1.0)
     async with (
         working(silent.answer) as first,
         working(able.answer) as second,
