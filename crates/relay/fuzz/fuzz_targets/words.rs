@@ -1,0 +1,87 @@
+//! What requests are made of, HTTP/1.1 and HTTP/2.
+
+/// Begins a connection of HTTP/2 (RFC 9113, 3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Takes the byte after it as it is.
+const AS_IT_IS: u8 = 0xFF;
+
+/// The bytes that `text` stands for.
+pub fn spelled(text: &[u8]) -> Vec<u8> {
+    let (mut bytes, mut text) = (Vec::new(), text.iter());
+    while let Some(&byte) = text.next() {
+        match byte {
+            0..0x80 => bytes.push(byte),
+            AS_IT_IS => bytes.extend(text.next()),
+            _ => bytes.extend_from_slice(WORDS[usize::from(byte - 0x80) % WORDS.len()]),
+        }
+    }
+    bytes
+}
+
+const WORDS: &[&[u8]] = &[
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: r\r\n",
+    b"GET / HTTP/1.1\r\nHost: r\r\n\r\n",
+    b"GET /smuggled HTTP/1.1\r\nHost: r\r\n\r\n",
+    b"HEAD /h?q HTTP/1.1\r\nHost: r\r\n\r\n",
+    b"POST /v1/messages HTTP/1.0\r\nConnection: keep-alive\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: r\r\n\r\n",
+    b"CONNECT w:80 HTTP/1.1\r\nHost: w\r\n\r\n",
+    b"GET http://elsewhere/x HTTP/1.1\r\nHost: r\r\n\r\n",
+    b"Content-Length: 3\r\n",
+    b"Content-Length: 0\r\n",
+    b"Content-Length: ",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding: ",
+    b"gzip, chunked",
+    b"Expect: 100-continue\r\n",
+    b"Connection: close\r\n",
+    b"Connection: x-request-id, host, content-length\r\n",
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\n",
+    b"X-Request-Id: 1\r\n",
+    b"X-Fold: a\r\n b\r\n",
+    b"Trailer: x\r\nTE: trailers\r\n",
+    b"Cookie: a=1\r\n",
+    b"\r\n",
+    b"\r\nabc",
+    b"\r\n\r\n",
+    b"3\r\nabc\r\n",
+    b"3;x=y\r\nabc\r\n",
+    b"0\r\n\r\n",
+    b"0\r\nX-Trailer: 1\r\n\r\n",
+    b"7fffffffffffffff\r\n",
+    b"{\"messages\":[]}",
+    b"HTTP/1.1 200 OK\r\n",
+    b"HTTP/1.1 429 Busy\r\nContent-Length: 0\r\n\r\n",
+    b"Content-Type: text/event-stream\r\n",
+    b"data: {}\n\n",
+    PREFACE,
+    // Frames: length, type, flags, stream. SETTINGS and its acknowledgement, PING, WINDOW_UPDATE.
+    b"\0\0\0\x04\0\0\0\0\0",
+    b"\0\0\0\x04\x01\0\0\0\0",
+    b"\0\0\x08\x06\0\0\0\0\0pingpong",
+    b"\0\0\x04\x08\0\0\0\0\0\0\0\x10\0",
+    // HEADERS: GET / with and without its end, POST /, on streams 1, 3 and 5; authority r.
+    b"\0\0\x06\x01\x05\0\0\0\x01\x82\x84\x86\x41\x01r",
+    b"\0\0\x06\x01\x05\0\0\0\x03\x82\x84\x86\x41\x01r",
+    b"\0\0\x06\x01\x04\0\0\0\x01\x83\x84\x86\x41\x01r",
+    b"\0\0\x06\x01\x04\0\0\0\x03\x83\x84\x86\x41\x01r",
+    b"\0\0\x06\x01\x04\0\0\0\x05\x83\x84\x86\x41\x01r",
+    // POST / with content-length 3, with a transfer coding, with a line end in the path and in a value, with crumbs.
+    b"\0\0\x09\x01\x04\0\0\0\x01\x83\x84\x86\x41\x01r\x5c\x013",
+    b"\0\0\x0b\x01\x04\0\0\0\x03\x83\x84\x86\x41\x01r\x5c\x03300",
+    b"\0\0\x11\x01\x04\0\0\0\x01\x83\x84\x86\x41\x01r\x0f\x2a\x07chunked",
+    b"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x41\x01r\x44\x04/\r\nx",
+    b"\0\0\x0d\x01\x05\0\0\0\x03\x82\x84\x86\x41\x01r\0\x01x\x03\r\ny",
+    b"\0\0\x0f\x01\x05\0\0\0\x03\x82\x84\x86\x41\x01r\x60\x03a=1\x60\x03b=2",
+    b"\0\0\x09\x01\x05\0\0\0\x05\x82\x84\x86\x41\x01r\x66\x01h",
+    // DATA with and without its end, trailers, CONTINUATION, RST_STREAM, GOAWAY.
+    b"\0\0\x03\0\x01\0\0\0\x01abc",
+    b"\0\0\x03\0\0\0\0\0\x01abc",
+    b"\0\0\x03\0\x01\0\0\0\x03abc",
+    b"\0\0\x04\x01\x05\0\0\0\x01\0\x01x\0",
+    b"\0\0\x04\x01\x01\0\0\0\x05\x82\x84\x86\x87",
+    b"\0\0\x03\x09\x04\0\0\0\x05\x41\x01r",
+    b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08",
+    b"\0\0\x04\x03\0\0\0\0\x03\0\0\0\x08",
+    b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0",
+];
