@@ -15,7 +15,15 @@ CONNECTIONS = 64
 
 def one_process(program: Path, cores: Placement, fleets: tuple[int, ...], seconds: float) -> list[dict[str, Any]]:
     """A row for each fleet: requests a second through one process on one core, and its processor time without any."""
-    return [_fleet(program, cores, fleet, seconds) for fleet in fleets]
+    return [_told(program, cores, fleet, seconds) for fleet in fleets]
+
+
+def _told(program: Path, cores: Placement, fleet: int, seconds: float) -> dict[str, Any]:
+    """The row; with `error` where a fleet of that size was not got to work, because the others' figures stay."""
+    try:
+        return _fleet(program, cores, fleet, seconds)
+    except RuntimeError as error:
+        return {"workers": fleet, "error": str(error)}
 
 
 def _fleet(program: Path, cores: Placement, fleet: int, seconds: float) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +13,11 @@ from typing import Any
 from urllib.request import urlopen
 
 from bench.json_process import ROOT, JsonProcess
-from bench.kv_ingest import free_port
 
 MODEL_FOLDER = ROOT / "python" / "warmroute" / "models" / "warmroute-tiny"
 LONGEST_S = 120.0
+# Below the ports from which the kernel takes those of clients: thousands of connections would take a free one away.
+_PORTS = range(20_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,15 @@ def build(profile: str) -> Path:
     subprocess.run(command, cwd=ROOT, check=True)
     folder = "debug" if profile == "dev" else profile
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / folder / "relay-load"
+
+
+def quiet_port() -> int:
+    """A port that nobody listens on and no client will be given."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise RuntimeError(f"no port of {_PORTS} is free")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Workers:
 
 @contextmanager
 def running_workers(program: Path, count: int, core: int) -> Iterator[Workers]:
-    ports = [free_port() for _ in range(3)]
+    ports = [quiet_port() for _ in range(3)]
     names = ("--port", "--events-port", "--replay-port")
     options = [text for name, port in zip(names, ports, strict=True) for text in (name, str(port))]
     command = [str(program), "worker", *options, "--model-folder", str(MODEL_FOLDER)]

@@ -15,8 +15,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from bench.json_process import ROOT
-from bench.kv_ingest import free_port
-from bench.relay_load import Workers
+from bench.relay_load import Workers, quiet_port
 
 BIN = ROOT / ".venv-routers" / "bin"
 READY_S = 90.0
@@ -183,7 +182,7 @@ def install() -> None:
 @contextmanager
 def running(router: Router, workers: Workers, core: int) -> Iterator[Running]:
     """The router on its core, once it answers requests and hears the events that it is to hear."""
-    ports = Ports(free_port(), free_port())
+    ports = Ports(quiet_port(), quiet_port())
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("wb") as log:
         command = ["taskset", "-c", str(core), *router.command(workers, ports, Path(folder))]
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)

@@ -154,6 +154,9 @@ def decisions(result: Result) -> str:
     heads = ("workers", "requests/s, 200 B", "us each", "requests/s, 8 kB", "us each", "CPU without requests", "MiB")
     rows = []
     for row in result["one_process"]:
+        if "error" in row:
+            rows.append([f"{row['workers']:,}", *("-" for _ in heads[1:])])
+            continue
         figures = []
         for size in ("200B", "8kB"):
             figures += [f"{row[size]['requests_per_s']:,.0f}", _told(row[size]["router_cpu_us_per_request"])]
