@@ -32,11 +32,13 @@ pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>, origin: Orig
     let received_at = monotonic_s();
     let request_id = shared.next_id();
     let (mut head, body) = request.into_parts();
+    // Made before the body is read: the client may leave, or its connection break, at any moment from here on.
+    let mut settlement = Settlement::new(shared.clone(), request_id, busy);
     let mut share = shared.held_bytes.share();
     match read_body(&shared, &head, body, &mut share).await {
         Ok(body) => {
             let commands = shared.begin(request_id);
-            let settlement = Settlement::new(shared.clone(), request_id, body.len() as u64, busy, Some(share));
+            settlement.body_read(body.len(), share);
             request_head::complete(&mut head, &origin);
             shared
                 .mailbox
@@ -53,7 +55,6 @@ pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>, origin: Orig
         }
         Err(unread) => {
             drop(share);
-            let settlement = Settlement::new(shared, request_id, 0, busy, None);
             refuse(settlement, &head, unread)
         }
     }

@@ -150,7 +150,7 @@ impl Client {
             return;
         };
         let (request_id, busy) = (self.shared.next_id(), self.activity.begin(false));
-        let mut settlement = Settlement::new(self.shared.clone(), request_id, 0, busy, None);
+        let mut settlement = Settlement::new(self.shared.clone(), request_id, busy);
         settlement.head_sent(status.as_u16());
         settlement.refused(reason);
         settlement.ended(End::RefusedByRelay);

@@ -22,11 +22,11 @@ pub struct Settlement {
     /// The client's connection is busy until then.
     busy: Busy,
     /// The body may be kept by the owner until then.
-    _share: Option<Share>,
+    share: Option<Share>,
 }
 
 impl Settlement {
-    pub fn new(shared: Arc<Shared>, request_id: u64, request_bytes: u64, busy: Busy, share: Option<Share>) -> Self {
+    pub fn new(shared: Arc<Shared>, request_id: u64, busy: Busy) -> Self {
         let outcome = Outcome {
             request_id,
             status: None,
@@ -36,7 +36,7 @@ impl Settlement {
             started_at: None,
             first_byte_at: None,
             ended_at: 0.0,
-            request_bytes,
+            request_bytes: 0,
             response_bytes: 0,
             usage: Usage::default(),
             events: 0,
@@ -47,8 +47,14 @@ impl Settlement {
             end: None,
             tell_first_byte: false,
             busy,
-            _share: share,
+            share: None,
         }
+    }
+
+    /// The body is whole; its share of the memory is kept until the request has ended.
+    pub fn body_read(&mut self, bytes: usize, share: Share) {
+        self.outcome.request_bytes = bytes as u64;
+        self.share = Some(share);
     }
 
     pub fn attempt_started(&mut self, tell_first_byte: bool) {

@@ -61,8 +61,13 @@ fn no_connection_in_time() {
     let address = listener.local_addr().unwrap();
     let patience = Duration::from_millis(100);
     let mut queue = Vec::new();
-    while let Ok(waiting) = std::net::TcpStream::connect_timeout(&address, patience) {
-        queue.push(waiting);
+    // On a busy machine one may take that long although there is room.
+    let mut too_late = 0;
+    while too_late < 3 {
+        match std::net::TcpStream::connect_timeout(&address, patience) {
+            Ok(waiting) => queue.push(waiting),
+            Err(_) => too_late += 1,
+        }
     }
     assert_eq!(failure_of(format!("http://{address}")), Failure::ConnectTimeout);
 }

@@ -142,6 +142,7 @@ fn a_client_that_closes_its_sending_side_counts_as_gone() {
     let owned = Owned::forwarding(options(), &slow_worker());
     let mut client = owned.client();
     client.post("/", "");
+    wait_until("arrival", || owned.arrivals() == 1);
     client.socket.shutdown(Shutdown::Write).unwrap();
     assert!(client.try_read_response().is_none());
     assert_eq!(owned.await_outcome().end, End::ClientGone);

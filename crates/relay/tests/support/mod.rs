@@ -143,10 +143,12 @@ fn spawn_owner(
     thread::spawn(move || {
         while !stop.load(Ordering::Acquire) {
             let events = relay.take_events();
-            for event in &events {
-                policy(&relay, event);
-            }
-            log.lock().unwrap().extend(events);
+            // Kept before it is acted on: whoever sees the effect finds the cause.
+            let mut log = log.lock().unwrap();
+            let kept = log.len();
+            log.extend(events);
+            log[kept..].iter().for_each(|event| policy(&relay, event));
+            drop(log);
             thread::sleep(Duration::from_millis(1));
         }
     })
