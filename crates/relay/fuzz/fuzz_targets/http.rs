@@ -3,8 +3,8 @@
 //! in these bytes, in their order.
 //!
 //! The input: what the owner does, which answer the worker gives, two lengths by which the rest is cut into pieces, and
-//! the client's bytes. In these a byte from 0x80 on stands for one of `WORDS`, so that requests are found within
-//! seconds; 0xFF takes the byte after it as it is.
+//! the client's bytes. In these a byte from 0x80 on stands for a word of `words.rs`, and every third mutation adds words
+//! in an order that makes sense, so that whole requests are found within seconds; 0xFF takes the byte after it as it is.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use reading::{Next, Reader, Request};
 use relay::{Arrival, Event, Forwarding, Options, Relay};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,6 +30,8 @@ use worker::{ANSWER, CHOICES, Expected, ID, Ledger};
 
 /// Longest wait for something that must happen.
 const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+/// Bytes of an input before the client's.
+const SETUP: usize = 4;
 /// Pieces that are sent apart; the others follow at once.
 const APART: usize = 8;
 /// Long enough for the relay to read what was sent.
@@ -59,6 +61,8 @@ struct Harness {
     ledger: Ledger,
     /// Arrivals without an outcome.
     open: BTreeSet<u64>,
+    /// Who sends the present input. A stream of HTTP/2 may still arrive when its connection is closed.
+    client: Option<SocketAddr>,
     /// Arrivals of the present input, in their order.
     arrived: Vec<u64>,
 }
@@ -78,7 +82,13 @@ impl Case {
             return None;
         };
         Some(Self {
-            deed: [Deed::Respond, Deed::Forward, Deed::PassOn, Deed::Replace, Deed::SecondTry][usize::from(deed >> 1) % 5],
+            deed: [
+                Deed::Respond,
+                Deed::Forward,
+                Deed::PassOn,
+                Deed::Replace,
+                Deed::SecondTry,
+            ][usize::from(deed >> 1) % 5],
             answer: usize::from(*answer) % CHOICES,
             pieces: [usize::from(*first), usize::from(*second)],
             half_close: deed & 1 == 0,
@@ -91,7 +101,11 @@ impl Case {
         let (mut pieces, mut rest) = (Vec::new(), self.bytes.as_slice());
         while !rest.is_empty() {
             let length = self.pieces[pieces.len() % 2];
-            let length = if length == 0 || pieces.len() == APART { rest.len() } else { length.min(rest.len()) };
+            let length = if length == 0 || pieces.len() == APART {
+                rest.len()
+            } else {
+                length.min(rest.len())
+            };
             let (piece, others) = rest.split_at(length);
             pieces.push(piece);
             rest = others;
@@ -109,12 +123,22 @@ impl Harness {
         let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
         let nobody = format!("http://{}", unused.local_addr().expect("an address"));
         let (open, arrived) = (BTreeSet::new(), Vec::new());
-        Self { relay, address, worker, nobody, ledger, open, arrived }
+        Self {
+            relay,
+            address,
+            worker,
+            nobody,
+            ledger,
+            open,
+            client: None,
+            arrived,
+        }
     }
 
     fn run(&mut self, case: &Case) {
         self.arrived.clear();
         let mut client = TcpStream::connect(self.address).expect("the relay listens");
+        self.client = client.local_addr().ok();
         client.set_nodelay(true).expect("an open socket");
         client.set_nonblocking(true).expect("an open socket");
         for piece in case.cut() {
@@ -169,7 +193,10 @@ impl Harness {
                     let known = self.open.remove(&outcome.request_id);
                     // Of what never arrived there is an outcome as well.
                     assert!(known || !outcome.forwarded, "ended twice, or never began: {outcome:?}");
-                    assert!(known || !self.arrived.contains(&outcome.request_id), "ended twice: {outcome:?}");
+                    assert!(
+                        known || !self.arrived.contains(&outcome.request_id),
+                        "ended twice: {outcome:?}"
+                    );
                 }
             }
         }
@@ -184,9 +211,15 @@ impl Harness {
             query: arrival.query.clone(),
             body: arrival.body.to_vec(),
         };
-        let before = self.ledger.lock().expect("nothing panics while holding it").insert(id, expected);
+        let before = self
+            .ledger
+            .lock()
+            .expect("nothing panics while holding it")
+            .insert(id, expected);
         assert!(before.is_none() && self.open.insert(id), "request {id} arrived twice");
-        self.arrived.push(id);
+        if Some(arrival.client) == self.client {
+            self.arrived.push(id);
+        }
         match case.deed {
             Deed::Respond => self.respond(id, 200),
             Deed::SecondTry => self.forward(id, &self.nobody, case),
@@ -195,15 +228,25 @@ impl Harness {
     }
 
     fn forward(&self, id: u64, worker: &str, case: &Case) {
-        let hold: &[u16] = if matches!(case.deed, Deed::PassOn | Deed::Replace) { &[429, 503] } else { &[] };
+        let hold: &[u16] = if matches!(case.deed, Deed::PassOn | Deed::Replace) {
+            &[429, 503]
+        } else {
+            &[]
+        };
         let headers = [(ID, id.to_string()), (ANSWER, case.answer.to_string())];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.into_bytes()));
-        let forwarding = Forwarding { request_headers: &headers, hold, ..Forwarding::to(worker) };
+        let forwarding = Forwarding {
+            request_headers: &headers,
+            hold,
+            ..Forwarding::to(worker)
+        };
         self.relay.forward(id, &forwarding).expect("headers that can be sent");
     }
 
     fn respond(&self, id: u64, status: u16) {
-        self.relay.respond(id, status, &[], "own".into()).expect("an answer that can be sent");
+        self.relay
+            .respond(id, status, &[], "own".into())
+            .expect("an answer that can be sent");
     }
 
     /// What arrived must be among the requests that the bytes hold, in the same order.
@@ -219,7 +262,11 @@ impl Harness {
             at += usize::from(arrival.is_some_and(|arrival| is_same(&request, arrival)));
         }
         let unread: Vec<_> = self.arrived[at..].iter().map(|id| &ledger[id]).collect();
-        assert!(unread.is_empty(), "{unread:?} arrived from {:?}", String::from_utf8_lossy(&case.bytes));
+        assert!(
+            unread.is_empty(),
+            "{unread:?} arrived from {:?}",
+            String::from_utf8_lossy(&case.bytes)
+        );
     }
 
     fn forget(&self) {
@@ -265,7 +312,9 @@ fn is_over(client: &mut TcpStream) -> bool {
 }
 
 fn is_same(request: &Request, arrival: &Expected) -> bool {
-    let same_target = request.origin().is_none_or(|origin| origin == (arrival.path.as_bytes(), arrival.query.as_bytes()));
+    let same_target = request
+        .origin()
+        .is_none_or(|origin| origin == (arrival.path.as_bytes(), arrival.query.as_bytes()));
     same_target && request.method == arrival.method.as_bytes() && request.body == arrival.body
 }
 
@@ -277,8 +326,22 @@ thread_local! {
 fuzz_target!(|input: &[u8]| {
     if let Some(case) = Case::read(input) {
         HARNESSES.with_borrow_mut(|all| {
-            let harness = all.entry(case.half_close).or_insert_with(|| Harness::new(case.half_close));
+            let harness = all
+                .entry(case.half_close)
+                .or_insert_with(|| Harness::new(case.half_close));
             harness.run(&case);
         });
     }
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let words = words::sensible(seed);
+    if seed % 3 > 0 || size < SETUP || size + words.len() > max_size {
+        return fuzzer_mutate(data, size, max_size);
+    }
+    // The present bytes between two of which they come; often at the end.
+    let at = (seed as usize / 3 % (2 * size)).clamp(SETUP, size);
+    data.copy_within(at..size, at + words.len());
+    data[at..at + words.len()].copy_from_slice(&words);
+    size + words.len()
 });

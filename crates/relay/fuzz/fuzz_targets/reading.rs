@@ -65,7 +65,10 @@ fn request(bytes: &[u8], reader: Reader) -> Parsed<(Request, usize)> {
         return Ok(None);
     };
     let [method, target, version] = start(lines[0])?;
-    let headers = lines[1..].iter().map(|line| field(line)).collect::<Result<Vec<_>, _>>()?;
+    let headers = lines[1..]
+        .iter()
+        .map(|line| field(line))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut request = Request {
         method: method.to_vec(),
         target: target.to_vec(),
@@ -119,7 +122,9 @@ fn start(line: &[u8]) -> Result<[&[u8]; 3], Unreadable> {
 fn field(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Unreadable> {
     let colon = line.iter().position(|&byte| byte == b':').ok_or(Unreadable)?;
     let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
-    let good_value = value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+    let good_value = value
+        .iter()
+        .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
     if is_token(name) && good_value {
         Ok((name.to_ascii_lowercase(), value.to_vec()))
     } else {
@@ -190,7 +195,11 @@ fn strict_line<'a>(bytes: &'a [u8], at: &mut usize) -> Parsed<&'a [u8]> {
     };
     *at += length + 1;
     let line = rest[..length].strip_suffix(b"\r").ok_or(Unreadable)?;
-    if line.contains(&b'\r') { Err(Unreadable) } else { Ok(Some(line)) }
+    if line.contains(&b'\r') {
+        Err(Unreadable)
+    } else {
+        Ok(Some(line))
+    }
 }
 
 /// Hexadecimal digits; after them blanks, and extensions that say nothing to anybody.

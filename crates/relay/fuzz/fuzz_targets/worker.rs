@@ -83,12 +83,25 @@ fn serve(mut socket: TcpStream, address: SocketAddr, ledger: &Ledger) {
 }
 
 fn check(request: &Request, address: SocketAddr, ledger: &Ledger) {
-    for name in ["transfer-encoding", "connection", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization"] {
-        assert!(request.all(name.as_bytes()).is_empty(), "{name} concerns one connection: {request:?}");
+    for name in [
+        "transfer-encoding",
+        "connection",
+        "te",
+        "trailer",
+        "upgrade",
+        "keep-alive",
+        "proxy-authorization",
+    ] {
+        assert!(
+            request.all(name.as_bytes()).is_empty(),
+            "{name} concerns one connection: {request:?}"
+        );
     }
     assert_eq!(request.all(b"host"), [address.to_string().as_bytes()], "{request:?}");
     let ledger = ledger.lock().expect("nothing panics while holding it");
-    let expected = ledger.get(&number(request, ID)).unwrap_or_else(|| panic!("nobody sent {request:?}"));
+    let expected = ledger
+        .get(&number(request, ID))
+        .unwrap_or_else(|| panic!("nobody sent {request:?}"));
     assert_eq!(request.method, expected.method.as_bytes(), "{expected:?}");
     let (path, query) = request.origin().unwrap_or_else(|| panic!("no path in {request:?}"));
     assert_eq!((path, query), (expected.path.as_bytes(), expected.query.as_bytes()));
@@ -102,15 +115,23 @@ fn number(request: &Request, name: &str) -> u64 {
         panic!("not one {name} in {request:?}");
     };
     let text = std::str::from_utf8(value).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no number as {name} in {request:?}"))
+    text.and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| panic!("no number as {name} in {request:?}"))
 }
 
 /// False if the connection is to end.
 fn answer(socket: &mut TcpStream, request: &Request) -> bool {
     let choice = usize::try_from(number(request, ANSWER)).expect("an index");
-    let bytes = ANSWERS.get(choice).map_or(request.body.as_slice(), |text| text.as_bytes());
+    let bytes = ANSWERS
+        .get(choice)
+        .map_or(request.body.as_slice(), |text| text.as_bytes());
     // An answer to HEAD has a head alone.
-    let head = bytes.windows(4).rposition(|window| window == b"\r\n\r\n").map(|at| at + 4);
-    let bytes = head.filter(|_| request.method == b"HEAD").map_or(bytes, |end| &bytes[..end]);
+    let head = bytes
+        .windows(4)
+        .rposition(|window| window == b"\r\n\r\n")
+        .map(|at| at + 4);
+    let bytes = head
+        .filter(|_| request.method == b"HEAD")
+        .map_or(bytes, |end| &bytes[..end]);
     socket.write_all(bytes).is_ok() && choice < KEPT
 }
