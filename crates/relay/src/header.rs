@@ -7,6 +7,15 @@ use http::header::{
 /// Headers to set on a message, replacing those of the same name.
 pub type Overrides = Vec<(HeaderName, HeaderValue)>;
 
+/// What the relay makes or adds to. It is for every hop behind: a client that names it in `Connection` could otherwise hide
+/// where a request comes from.
+const MADE_HERE: [&str; 4] = [
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "traceparent",
+];
+
 /// Remove what concerns one connection only (RFC 9110, 7.6.1), with everything that `Connection` names.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in named_by_connection(headers) {
@@ -26,6 +35,14 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Whether a body has another transfer coding than chunks. Its reader takes the chunks off and leaves what is in them:
+/// without its label that is another body.
+pub fn has_foreign_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_some_and(|coding| !chunked(coding)) || codings.next().is_some()
+}
+
 /// A length beside a transfer coding is not the body's (RFC 9112, 6.3): kept, it would cut the answer short.
 pub fn drop_overruled_length(headers: &mut HeaderMap) {
     if headers.contains_key(TRANSFER_ENCODING) {
@@ -41,6 +58,7 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     values
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
+        .filter(|name: &HeaderName| !MADE_HERE.contains(&name.as_str()))
         .collect()
 }
 
@@ -71,7 +89,7 @@ mod tests {
     fn hop_by_hop_headers_and_those_named_go() {
         let mut headers = map(&[
             ("connection", "close, X-Hop"),
-            ("connection", "x-second"),
+            ("connection", "x-second, X-Forwarded-For, traceparent"),
             ("x-hop", "1"),
             ("x-second", "1"),
             ("keep-alive", "timeout=5"),
@@ -81,9 +99,16 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("upgrade", "h2c"),
             ("authorization", "Bearer kept"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("traceparent", "00"),
         ]);
         strip_hop_by_hop(&mut headers);
-        assert_eq!(headers, map(&[("authorization", "Bearer kept")]));
+        let kept = [
+            ("authorization", "Bearer kept"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("traceparent", "00"),
+        ];
+        assert_eq!(headers, map(&kept));
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::header::{COOKIE, HOST, TRANSFER_ENCODING, UPGRADE};
+use http::header::{COOKIE, HOST, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 
+use crate::header;
 use crate::listener::Origin;
 use crate::refusal::Refusal;
 
@@ -37,10 +38,12 @@ pub fn refused(head: &Parts) -> Option<Refusal> {
         let message = "the router does not speak WebSocket";
         return Some(Refusal::new(StatusCode::BAD_REQUEST, "upgrade_unsupported", message));
     }
-    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-    let chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-    if codings.next().is_some_and(|coding| !chunked(coding)) || codings.next().is_some() {
-        // The server takes the chunks off and leaves what is in them: without its label that is another body.
+    if head.headers.get_all(HOST).iter().nth(1).is_some() {
+        // Two readers may take two of them (RFC 9112, 3.2).
+        let message = "a request has one Host";
+        return Some(Refusal::new(StatusCode::BAD_REQUEST, "host_ambiguous", message));
+    }
+    if header::has_foreign_coding(&head.headers) {
         let message = "no transfer coding but chunked is understood; use Content-Encoding";
         let status = StatusCode::NOT_IMPLEMENTED;
         return Some(Refusal::new(status, "transfer_coding_unsupported", message));

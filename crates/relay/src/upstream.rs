@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use tokio::time::timeout;
@@ -70,12 +70,27 @@ pub async fn ask(
     let request = build(&target, head, overrides, body).map_err(refused)?;
     let patience = shared.options.first_byte_timeout;
     match timeout(patience, ask_target(&shared.pool, &target, &request)).await {
-        Ok(result) => result,
+        Ok(result) => result.and_then(fit),
         Err(_) => Err(AttemptError {
             failure: Failure::FirstByteTimeout,
             message: format!("it did not begin its answer within {:.1} s", patience.as_secs_f64()),
         }),
     }
+}
+
+/// An answer that can be passed on: one of another protocol, or whose coding nobody would hear of, cannot.
+fn fit(answered: Answered) -> Result<Answered, AttemptError> {
+    let why = if answered.response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        "it switched to a protocol that nobody asked for"
+    } else if header::has_foreign_coding(answered.response.headers()) {
+        "its answer has a transfer coding other than chunked"
+    } else {
+        return Ok(answered);
+    };
+    Err(AttemptError {
+        failure: Failure::BadResponse,
+        message: why.to_owned(),
+    })
 }
 
 /// Ask on a kept connection, then, if the worker had closed it before anything came back, once on a new one.

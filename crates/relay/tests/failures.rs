@@ -115,6 +115,19 @@ fn what_comes_is_not_http() {
 }
 
 #[test]
+fn an_answer_that_nobody_could_read_is_none() {
+    for head in [
+        "101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nxx\r\n0\r\n\r\n",
+        "200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n0\r\n\r\n",
+        "200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\nxx",
+    ] {
+        let worker = Worker::answering(format!("HTTP/1.1 {head}"));
+        assert_eq!(failure_of(worker.url()), Failure::BadResponse, "{head:?}");
+    }
+}
+
+#[test]
 fn when_all_workers_fail_the_owner_answers() {
     let owned = Owned::new(options(), forward_to(vec![nobody(), nobody(), nobody()]));
     let mut client = owned.client();

@@ -279,6 +279,21 @@ fn what_asks_for_another_protocol() {
 }
 
 #[test]
+fn one_host_is_named() {
+    for other in ["a", "b", ""] {
+        refused(
+            &format!("GET / HTTP/1.1\r\nHost: a\r\nHost: {other}\r\n\r\n"),
+            400,
+            "host_ambiguous",
+        );
+    }
+    // RFC 9112, 3.2 wants one; the checks of some load balancers send none.
+    let none = send("GET /x HTTP/1.1\r\n\r\n");
+    assert_eq!(none.requests(), [("GET /x", ""), ("GET /last", "")]);
+    assert_eq!(none.requests[0].header("x-forwarded-host"), None);
+}
+
+#[test]
 fn heads_that_are_too_large() {
     let many = "X-Many: 1\r\n".repeat(300);
     refused(

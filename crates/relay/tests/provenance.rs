@@ -52,6 +52,19 @@ fn kept_or_appended_to() {
 }
 
 #[test]
+fn a_client_cannot_take_out_what_the_router_adds() {
+    let request = passed(
+        "Connection: X-Forwarded-For, x-forwarded-proto\r\nConnection: x-forwarded-host,traceparent, x-own, Host\r\n\
+         X-Forwarded-For: 203.0.113.9\r\nX-Own: 1\r\n",
+    );
+    assert_eq!(request.all("x-forwarded-for"), ["203.0.113.9, 127.0.0.1"]);
+    assert_eq!(request.all("x-forwarded-proto"), ["http"]);
+    assert_eq!(request.all("x-forwarded-host"), ["router.example:80"]);
+    assert_eq!(request.all("traceparent").len(), 1);
+    assert_eq!(request.header("x-own"), None, "what is the client's own it may name");
+}
+
+#[test]
 fn a_trace_that_makes_no_sense_is_replaced_with_its_state() {
     let twice = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nTraceparent: \
                  00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
