@@ -103,7 +103,7 @@ class Admin:
             allowed = ", ".join(methods)
             answer = error_answer(path, 405, "method_not_allowed", f"{path} takes {allowed}")
             return Answer(405, answer.body, (JSON_TYPE, ("allow", allowed)))
-        return error_answer(path, 404, "not_found", f"the router has no page {path}; workers are reached under /v1/")
+        return no_such_page(path)
 
     def _methods(self, path: str) -> list[str]:
         """What the router's own page of this path takes; nothing where there is none."""
@@ -211,6 +211,11 @@ class Admin:
 def is_for_workers(path: str) -> bool:
     """Whether a path is an engine's and not the router's."""
     return path.startswith("/v1/") or path in _ENGINE_PATHS
+
+
+def no_such_page(path: str) -> Answer:
+    """What is told to one who asks for neither a worker nor a page of the router's own."""
+    return error_answer(path, 404, "not_found", f"the router has no page {path}; workers are reached under /v1/")
 
 
 def _object(body: bytes) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from warmroute.gateway.access import Access
 from warmroute.gateway.access_options import admin_port
-from warmroute.gateway.admin import Admin, is_for_workers
+from warmroute.gateway.admin import Admin, is_for_workers, no_such_page
 from warmroute.gateway.answers import Answer, error_answer
 from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.cross_site import forged, is_loopback, rebound
@@ -88,7 +88,7 @@ class Door:
             return error_answer(path, 404, "not_found", "requests for workers are taken on the traffic port")
         if path.startswith("/warmroute/") or path == "/metrics":
             return error_answer(path, 404, "not_found", f"{path} is served on the router's admin port")
-        return None
+        return no_such_page(path)
 
 
 @dataclass(frozen=True, slots=True)
