@@ -22,6 +22,7 @@ MODEL = "m"
 BODY = json.dumps({"model": MODEL, "prompt": [1, 2, 3]})
 STREAMED = json.dumps({"model": MODEL, "prompt": [1, 2, 3], "stream": True})
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_LONGEST_HEAD = 1 << 20
 _PAGES = {
     "/health": "",
     "/v1/models": json.dumps({"data": [{"id": MODEL, "max_model_len": 4096}]}),
@@ -101,7 +102,7 @@ class LyingWorker:
     @asynccontextmanager
     async def serve(self, host: str = "127.0.0.1") -> AsyncIterator[str]:
         """Listens; gives the URL."""
-        server = await asyncio.start_server(self._connected, host, 0)
+        server = await asyncio.start_server(self._connected, host, 0, limit=_LONGEST_HEAD)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{server.sockets[0].getsockname()[1]}"
         try:

@@ -89,17 +89,21 @@ class Client:
     async def answer(self, *, bodiless: bool = False) -> Message:
         """The next answer, read to its end; `bodiless`: to HEAD."""
         message = await self.head()
-        if not bodiless and message.status not in (204, 304) and message.status >= 200:
-            await asyncio.wait_for(read_body(self.reader, message, until_closed=True), _PATIENCE_S)
+        if not bodiless:
+            await self._body(message)
         return message
 
     async def answers(self) -> list[Message]:
         """All answers until the router closes the connection."""
         seen: list[Message] = []
         while (message := await asyncio.wait_for(read_head(self.reader), _PATIENCE_S)) is not None:
-            await asyncio.wait_for(read_body(self.reader, message, until_closed=True), _PATIENCE_S)
+            await self._body(message)
             seen.append(message)
         return seen
+
+    async def _body(self, message: Message) -> None:
+        if message.status >= 200 and message.status not in (204, 304):
+            await asyncio.wait_for(read_body(self.reader, message, until_closed=True), _PATIENCE_S)
 
     async def is_closed(self) -> bool:
         """Whether the router closes the connection without a further byte."""
