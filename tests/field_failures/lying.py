@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from field_failures.wire import LAST_CHUNK, Client, Message, chunked, read_body, read_head
+from field_failures.wire import LAST_CHUNK, RESETS, Client, Message, chunked, read_body, read_head
 from gateway.routed import until
 from warmroute.admission import FailoverOptions
 from warmroute.gateway.access_options import AccessOptions
@@ -22,6 +22,7 @@ MODEL = "m"
 BODY = json.dumps({"model": MODEL, "prompt": [1, 2, 3]})
 STREAMED = json.dumps({"model": MODEL, "prompt": [1, 2, 3], "stream": True})
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+LAST = "/v1/last"
 _LONGEST_HEAD = 1 << 20
 _PAGES = {
     "/health": "",
@@ -68,7 +69,7 @@ class Asked:
     def reset(self) -> None:
         """RST."""
         connection = self.writer.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
         self.writer.transport.abort()
 
 
@@ -163,10 +164,10 @@ class Before:
         return message
 
     async def send(self, data: bytes | str) -> list[Message]:
-        """All answers to these bytes, and to a last request behind them that asks for the end of the connection."""
+        """All answers to these bytes and to a request for `LAST` behind them, after which the router closes."""
         client = await self.client()
-        await client.send(data)
-        await client.send("GET /v1/last HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n")
+        sent = data.encode("latin-1") if isinstance(data, str) else data
+        await client.send(sent + f"GET {LAST} HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n".encode())
         messages = await client.answers()
         await client.close()
         return messages

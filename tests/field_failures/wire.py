@@ -1,9 +1,16 @@
 """HTTP/1.1 as bytes: messages read strictly, so that a test sees what was sent and not what a library made of it."""
 
 import asyncio
+import contextlib
+import socket
+import struct
 from dataclasses import dataclass, field
 
+RESETS = struct.pack("ii", 1, 0)
+"""The value of SO_LINGER by which a socket that is closed sends RST."""
+
 _PATIENCE_S = 20.0
+_LONGEST_HEAD = 1 << 20
 _HEADERS_END = b"\r\n\r\n"
 
 
@@ -66,19 +73,41 @@ async def read_body(reader: asyncio.StreamReader, message: Message, *, until_clo
 
 @dataclass(slots=True)
 class Client:
-    """One connection to a router, on which a test writes what it likes."""
+    """One connection to a router, on which a test writes what it likes.
 
+    It reads by itself, so that what has come before a reset is not lost: a router may answer and close while this one
+    still writes. Not `reading`: it takes nothing.
+    """
+
+    socket: socket.socket
     reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    _pump: asyncio.Task[None] | None = None
 
     @classmethod
-    async def of(cls, url: str) -> "Client":
+    async def of(cls, url: str, *, reading: bool = True) -> "Client":
         host, _, port = url.removeprefix("http://").rpartition(":")
-        return cls(*await asyncio.open_connection(host.strip("[]"), int(port)))
+        host = host.strip("[]")
+        made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, (host, int(port)))
+        client = cls(made, asyncio.StreamReader(_LONGEST_HEAD))
+        client._pump = asyncio.create_task(client._read()) if reading else None
+        return client
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while came := await loop.sock_recv(self.socket, 65_536):
+                self.reader.feed_data(came)
+        except ConnectionError:
+            pass  # to the reader an end as any other
+        self.reader.feed_eof()
 
     async def send(self, data: bytes | str) -> None:
-        self.writer.write(data.encode("latin-1") if isinstance(data, str) else data)
-        await self.writer.drain()
+        """Send as much as the router takes before it closes."""
+        sent = data.encode("latin-1") if isinstance(data, str) else data
+        with contextlib.suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(self.socket, sent)
 
     async def head(self) -> Message:
         """The head of the next answer."""
@@ -107,21 +136,21 @@ class Client:
 
     async def is_closed(self) -> bool:
         """Whether the router closes the connection without a further byte."""
-        try:
-            return await asyncio.wait_for(self.reader.read(1), _PATIENCE_S) == b""
-        except ConnectionError:
-            return True
+        return await asyncio.wait_for(self.reader.read(1), _PATIENCE_S) == b""
 
-    def leave(self) -> None:
-        """Go away, as a process that is killed does: whatever has not been read is not wanted."""
-        self.writer.transport.abort()
+    def half_close(self) -> None:
+        self.socket.shutdown(socket.SHUT_WR)
+
+    async def leave(self) -> None:
+        """Go away by a reset, as a process that is killed with bytes unread."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
+        await self.close()
 
     async def close(self) -> None:
-        self.writer.close()
-        try:
-            await self.writer.wait_closed()
-        except ConnectionError:
-            return
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.wait([self._pump])
+        self.socket.close()
 
 
 def request(
