@@ -114,7 +114,9 @@ impl Client {
             }
         });
         let activity = Arc::clone(&self.activity);
-        let socket = Watched::new(socket, move || activity.heard()).with_write_patience(options.client_write_timeout);
+        let socket = Watched::new(socket, move || activity.heard())
+            .with_write_patience(options.client_write_timeout)
+            .with_eye_on_the_end(!options.half_close);
         let builder = builder(&self.shared);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
         let mut stage = self.shared.stage.subscribe();

@@ -27,10 +27,15 @@ fn silent_after(start: &'static str) -> (Worker, mpsc::Receiver<bool>, mpsc::Rec
 }
 
 fn leaving_closes_upstream(start: &'static str, read_past: &str, leave: fn(Client)) {
+    leaving_with_more_behind(start, read_past, "", leave);
+}
+
+fn leaving_with_more_behind(start: &'static str, read_past: &str, behind: &str, leave: fn(Client)) {
     let (worker, closed, started) = silent_after(start);
     let owned = Owned::forwarding(options(), &worker);
     let mut client = owned.client();
     client.post("/v1/completions", "{}");
+    client.send(behind);
     started.recv_timeout(support::SOON).unwrap();
     client.read_past(read_past);
     leave(client);
@@ -54,6 +59,17 @@ fn before_the_worker_has_answered() {
 #[test]
 fn after_the_head_and_before_the_first_byte() {
     leaving_closes_upstream(STREAM_HEAD, "\r\n\r\n", Client::finish);
+}
+
+#[test]
+fn with_more_behind_the_request() {
+    // A line end too many, as some clients send; the beginning of a next request; some requests.
+    let next = "POST /next HTTP/1.1\r\nHost: r\r\nContent-Length: 2\r\n\r\n{}";
+    for behind in ["\r\n", "G", next, &next.repeat(500)] {
+        leaving_with_more_behind("", "", behind, Client::finish);
+        leaving_with_more_behind("", "", behind, Client::reset);
+        leaving_with_more_behind(STREAM_HEAD, "\r\n\r\n", behind, Client::finish);
+    }
 }
 
 #[test]

@@ -129,6 +129,36 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn a_long_pipeline_comes_whole() {
+    // More than is read ahead while the first request is answered, with bodies that differ.
+    let worker = Worker::new(|mut wire, _| {
+        while let Some(request) = wire.read_request() {
+            if request.start.contains("/0 ") {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            wire.send(answer("", &format!("{} {}", request.start, request.text())));
+        }
+    });
+    let owned = Owned::forwarding(options(), &worker);
+    let mut client = owned.client();
+    let body = |number: usize| format!("{number}").repeat(if number.is_multiple_of(10) { 20_000 } else { 10 });
+    let requests = (0_usize..40).map(|number| {
+        let body = body(number);
+        format!(
+            "POST /{number} HTTP/1.1\r\nHost: r\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    client.send(requests.collect::<String>());
+    for number in 0..40 {
+        assert_eq!(
+            client.read_response().text(),
+            format!("POST /{number} HTTP/1.1 {}", body(number))
+        );
+    }
+}
+
+#[test]
 fn a_taken_address_is_told_as_such() {
     let owned = small();
     let error = owned.relay.listen("127.0.0.1", owned.address.port(), "b").unwrap_err();
