@@ -15,7 +15,7 @@ class Pair:
 
 @dataclass
 class Authority:
-    """Signs certificates for 127.0.0.1, which are valid for a day; `folder` is for its files."""
+    """Signs certificates that are valid for a day; `folder` is for its files."""
 
     folder: Path
     name: str = "authority"
@@ -32,11 +32,11 @@ class Authority:
         """Its own certificate."""
         return self.pair.certificate
 
-    def signed(self, name: str) -> Pair:
-        """A certificate of this name."""
+    def signed(self, name: str, of: str = "IP:127.0.0.1") -> Pair:
+        """A certificate of this name, for what `of` says as openssl writes it (subjectAltName)."""
         pair = self._files(name)
         request, extensions = str(self.folder / f"{name}.csr"), self.folder / f"{name}.ext"
-        extensions.write_text("subjectAltName=IP:127.0.0.1\n")
+        extensions.write_text(f"subjectAltName={of}\n")
         self._openssl("req", *self._new(pair.key), "-subj", f"/CN={name}", "-out", request)
         by = ("-CA", self.ca, "-CAkey", self.pair.key, "-CAcreateserial", "-days", "1", "-extfile", str(extensions))
         self._openssl("x509", "-req", "-in", request, *by, "-out", pair.certificate)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -49,16 +50,16 @@ async def serving(decide: Decide, options: RelayOptions | None = None) -> AsyncI
 
 
 @asynccontextmanager
-async def working(handler: WorkerHandler) -> AsyncIterator[str]:
-    """A worker that answers every request by `handler`; gives its URL."""
+async def working(handler: WorkerHandler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """A worker that answers every request by `handler`, over `tls` if given; gives its URL."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     # A worker that notices a client that left, as vLLM's does.
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     listener = socket.create_server(("127.0.0.1", 0))
-    await web.SockSite(runner, listener).start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    await web.SockSite(runner, listener, ssl_context=tls).start()
+    yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     await runner.cleanup()
 
 
