@@ -36,7 +36,7 @@ class ListeningEngine:
         """The headers, by their names in small letters, of each request for `path`."""
         return [headers for asked, headers in self.asked if asked == path]
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.asked.append((request.path, headers))
         if request.path in self.pages:
