@@ -1,5 +1,6 @@
 """Where one request ends and the next begins, and what a line of its head may do, through a whole router."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,29 @@ async def test_a_client_cannot_take_away_what_the_router_sets(tmp_path: Path) ->
         assert asked.header("host") == worker.url.removeprefix("http://")
         assert asked.body == BODY.encode()
         assert (asked.header("x-own"), asked.header("x-api-key")) == (None, None)
+
+
+async def test_a_client_cannot_hide_where_it_comes_from() -> None:
+    """`Connection` names what one hop is to drop; what the router itself adds is for those behind it."""
+    worker = LyingWorker()
+    named = "Connection: x-forwarded-for, X-Forwarded-Proto,x-forwarded-host, traceparent"
+    async with worker.serve(), before(worker) as r:
+        assert (await r.ask(request("/v1/completions", BODY, named, "X-Forwarded-For: 203.0.113.9"))).status == 200
+        (asked,) = worker.asked
+        assert asked.header("x-forwarded-for") == "203.0.113.9, 127.0.0.1"
+        assert (asked.header("x-forwarded-proto"), asked.header("x-forwarded-host")) == ("http", "r")
+        assert asked.header("traceparent") is not None
+
+
+async def test_a_request_names_one_host() -> None:
+    worker = LyingWorker()
+    async with worker.serve(), before(worker) as r:
+        for other in ("r", "elsewhere", ""):
+            (refused,) = await r.send(request("/v1/completions", BODY, f"Host: {other}"))
+            assert (refused.status, json.loads(refused.body)["error"]["code"]) == (400, "host_ambiguous")
+        assert worker.asked == []
+        health = await r.ask(b"GET /health HTTP/1.1\r\n\r\n")
+        assert health.status == 200, "checks of some load balancers name none"
 
 
 async def test_what_concerns_one_connection_stays_on_it() -> None:
