@@ -193,6 +193,23 @@ async def test_answers_in_unusual_spellings_come_whole(whole: bytes) -> None:
         await client.close()
 
 
+@pytest.mark.parametrize("size", [100_000, 5_000_000])
+async def test_a_worker_may_refuse_a_body_that_it_has_not_read(size: int) -> None:
+    """As proxies before engines do: the answer counts, and not that the rest of the body could not be written."""
+
+    async def refuses(asked: Asked) -> None:
+        await asked.send(answer('{"error": "too large"}', "413 Content Too Large", "Connection: close"))
+        asked.close()
+
+    worker = LyingWorker(refuses, patient=False)
+    async with worker.serve(), before(worker) as r:
+        for number in range(5):
+            message = await r.ask(request(body="x" * size))
+            assert (message.status, message.body) == (413, b'{"error": "too large"}')
+            assert len(worker.asked) == number + 1
+        assert r.gateway.relay.counts.failed_attempts == 0
+
+
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified", "205 Reset Content", "299 Odd", "599 Odd"])
 async def test_answers_without_a_body_and_odd_statuses_pass(status: str) -> None:
     length = () if status[:3] in ("204", "304") else ("Content-Length: 0",)

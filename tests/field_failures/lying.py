@@ -85,9 +85,11 @@ class LyingWorker:
     """Tells the router the truth of itself, and does to clients' requests what `script` does.
 
     `connections` counts those on which clients' requests came; `gone` the requests whose connection the router closed.
+    Not `patient`: it does not wait for the bodies of clients' requests.
     """
 
     script: Script = answers_well
+    patient: bool = True
     asked: list[Message] = field(default_factory=list)
     connections: int = 0
     gone: int = 0
@@ -134,7 +136,8 @@ class LyingWorker:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clients = False
         while not writer.is_closing() and (message := await read_head(reader)) is not None:
-            await read_body(reader, message, until_closed=False)
+            if self.patient:
+                await read_body(reader, message, until_closed=False)
             if message.header("x-forwarded-for") is None:
                 page = _PAGES.get(message.target)
                 writer.write(answer() if page is None else answer(page))

@@ -27,6 +27,7 @@ from field_failures.lying import (
 from field_failures.wire import LAST_CHUNK, Client, chunked, request
 from gateway.routed import until
 from warmroute.admission import FailoverOptions
+from warmroute.gateway.relay import RelayOptions
 
 ASK = request(body=BODY)
 ASK_STREAM = request(body=STREAMED)
@@ -128,6 +129,27 @@ async def test_a_hundred_aborts_at_any_point_leave_every_counter_at_zero() -> No
         assert sum(len(worker.asked) for worker in workers) == sum(before_that) + 30
 
 
+async def test_two_hundred_clients_that_leave_at_once_are_all_let_go() -> None:
+    """As above, with every stream under way: as when a service before the router is started anew."""
+    worker = LyingWorker()
+
+    async def begin(asked: Asked) -> None:
+        await asked.send(STREAM_HEAD + chunked("data: 1\n\n"))
+        await worker.see_it_go(asked)
+
+    worker.script = begin
+    async with worker.serve(), before(worker) as r:
+        clients = [await r.client() for _ in range(200)]
+        for client in clients:
+            await client.send(ASK_STREAM)
+        for client in clients:
+            await client.reader.readuntil(b"data: 1\n\n")
+        assert held(r.gateway) >= 200
+        await asyncio.gather(*(client.leave() for client in clients))
+        await until(lambda: worker.gone == 200)
+        assert Counter(outcome.end for outcome in await r.ended(200)) == {"client-gone": 200}
+
+
 # 51
 def _recorded(end: str, space: str, comment: str) -> bytes:
     """A recorded stream in one spelling: an event before, one over two lines, the usage, and the end."""
@@ -224,6 +246,24 @@ async def test_a_worker_that_dies_within_a_body_of_known_length_breaks_the_conne
         await client.close()
         assert [outcome.end for outcome in await r.ended(1)] == ["worker-failed"]
         assert len(worker.asked) == 1
+
+
+async def test_a_worker_that_falls_silent_within_a_stream_is_told_like_one_that_died() -> None:
+    """As above where the connection stays: the client must not wait for ever."""
+    worker = LyingWorker()
+
+    async def stall(asked: Asked) -> None:
+        await asked.send(STREAM_HEAD + chunked("data: 1\n\n", "data: 2"))
+        await worker.see_it_go(asked)
+
+    worker.script = stall
+    async with worker.serve(), before(worker, relay=RelayOptions(idle_timeout_s=0.5)) as r:
+        message = await r.ask(ASK_STREAM)
+        lines = [line for line in message.body.split(b"\n") if line]
+        assert (message.status, message.whole, lines[0]) == (200, True, b"data: 1")
+        assert b"worker_failed" in lines[-1]
+        assert [outcome.end for outcome in await r.ended(1)] == ["worker-failed"]
+        await until(lambda: worker.gone == 1)
 
 
 # 104
