@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from e2e.processes import router, until_ready
+from e2e.processes import until as until_page
 from field_failures.lying import (
     BODY,
     STREAM_HEAD,
@@ -341,8 +342,7 @@ async def test_a_router_carries_1200_streams_and_answers_probes_meanwhile() -> N
                 assert (await response.json())["requests_in_flight"] == STREAMS
             end.set()
             assert set(await asyncio.gather(*reading)) == {b"data: 1\n\ndata: [DONE]\n\n"}
-            async with session.get(f"{gate.admin_url}/warmroute/state") as response:
-                assert (await response.json())["requests_in_flight"] == 0
+        await until_page(gate.admin_url, "/warmroute/state", lambda state: state["requests_in_flight"] == 0)
         assert gate.process.returncode is None
 
 
