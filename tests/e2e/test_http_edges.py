@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from field_failures.lying import BODY, LAST, STREAM_HEAD, Asked, LyingWorker, answer, before, held
+from field_failures.lying import BODY, LAST, STREAM_HEAD, Asked, LyingWorker, answer, before
 from field_failures.wire import LAST_CHUNK, Client, Message, chunked, request
 from gateway.routed import until
 from warmroute.admission import FailoverOptions
@@ -101,23 +101,23 @@ async def test_pipelined_requests_are_answered_in_their_order() -> None:
         await client.close()
 
 
-async def test_a_client_that_leaves_a_pipeline_leaves_nothing_behind() -> None:
-    """While a second request waits the server does not look at the socket: it is noticed with the first answer."""
-    going_on, worker = asyncio.Event(), LyingWorker()
-
-    async def waits(asked: Asked) -> None:
-        await going_on.wait()
-        await asked.send(answer())
-
-    worker.script = waits
+@pytest.mark.parametrize(
+    ("behind", "how"),
+    [(b"\r\n", "leave"), (b"\r\n", "close"), (b"G", "leave"), (ASK, "close"), (ASK * 500, "leave")],
+    ids=["line-end-reset", "line-end", "part", "one", "many"],
+)
+async def test_a_client_that_leaves_with_more_behind_its_request_is_noticed(behind: bytes, how: str) -> None:
+    """A line end too many, as some clients send, or a next request: the worker must not run on for nobody."""
+    worker = LyingWorker()
+    worker.script = worker.see_it_go
     async with worker.serve(), before(worker) as r:
         client = await r.client()
-        await client.send(ASK * 20)
+        await client.send(ASK + behind)
         await until(lambda: len(worker.asked) == 1)
-        await client.leave()
-        going_on.set()
-        await until(lambda: held(r.gateway) == 0 and bool(r.outcomes))
-        assert len(worker.asked) <= 2
+        await getattr(client, how)()
+        await until(lambda: worker.gone == 1)
+        assert [outcome.end for outcome in await r.ended(1)] == ["client-gone"]
+        assert len(worker.asked) == 1
 
 
 async def test_one_who_asks_before_sending_a_body_is_told() -> None:
