@@ -173,3 +173,21 @@ async def test_a_text_longer_than_any_context_is_not_tried(watched: Watched, poo
 
 def test_the_words_of_sources_are_none_of_those_of_bodies() -> None:
     assert {word.value for word in NoTokens}.isdisjoint(word.value for word in Untold)
+
+
+async def test_a_thread_takes_the_next_job_without_the_loop() -> None:
+    done, all_done = list[int](), threading.Event()
+
+    def job() -> None:
+        done.append(len(done))
+        if len(done) == 5:
+            all_done.set()
+
+    with EncodePool(1) as pool:
+        jobs = [asyncio.ensure_future(pool.run(job)) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert pool.waiting == 4
+        assert all_done.wait(30), "the loop does nothing meanwhile"
+        await asyncio.gather(*jobs)
+        await asyncio.sleep(0)
+        assert (done, pool.waiting) == ([0, 1, 2, 3, 4], 0)

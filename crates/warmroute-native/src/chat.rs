@@ -5,7 +5,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relay::bytes::Bytes;
 
-use crate::tokens::{Encoder, bytes_of, guarded};
+use crate::tokens::{Encoder, bytes_of, guarded_if};
+
+/// Bytes of a body that are read within 50 us.
+pub const LONG_BODY: usize = 100_000;
+/// New text is encoded at 50 to 100 bytes a microsecond.
+const MOST_NEW_INLINE: usize = 16_384;
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PlainChat>()?;
@@ -117,7 +122,10 @@ impl Conversations {
 
     fn encode<'py>(&self, py: Python<'py>, chat: &PlainChat, most_new_bytes: usize) -> PyResult<Bound<'py, PyAny>> {
         let encoder = &self.encoder.get().inner;
-        let told = guarded(py, || self.kept.encode(encoder, &chat.chat, &chat.body, most_new_bytes))?;
+        let long = chat.body.len() > LONG_BODY || most_new_bytes > MOST_NEW_INLINE;
+        let told = guarded_if(py, long, || {
+            self.kept.encode(encoder, &chat.chat, &chat.body, most_new_bytes)
+        })?;
         match told {
             Ok(ids) => Ok(bytes_of(py, &ids).into_any()),
             Err(why) => Ok(Bound::new(py, unknown(why))?.into_any()),

@@ -16,6 +16,8 @@ use block_hashes::BlockHashes;
 use conversion::{finite, to_block_size, to_bytes, to_engine_hash, to_engine_hashes, to_tier};
 use overlap::Overlap;
 
+use crate::detach::detached_if;
+
 mod block_hashes;
 mod conversion;
 mod overlap;
@@ -40,9 +42,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hash_blocks, module)?)
 }
 
-/// The one place where the interpreter is released.
 fn detached_if_long<R: Send>(py: Python<'_>, blocks: usize, work: impl FnOnce() -> R + Send) -> R {
-    if blocks > LONG { py.detach(work) } else { work() }
+    detached_if(py, blocks > LONG, work)
 }
 
 #[pyfunction]

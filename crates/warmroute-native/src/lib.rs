@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod chat;
+mod detach;
 mod index;
 mod kv_event;
 mod relay;

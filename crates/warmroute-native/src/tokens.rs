@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::detach::detached_if;
 use crate::index::to_token_ids;
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -130,7 +131,16 @@ fn added_token((content, flags): Declared) -> AddedToken {
 
 /// Work without the interpreter. The library panics on some definitions and texts; that is an error like any other.
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, EncoderError> + Send) -> PyResult<T> {
-    py.detach(|| catch_unwind(AssertUnwindSafe(work)))
+    guarded_if(py, true, work)
+}
+
+/// As [`guarded`], without the interpreter only if it is `long`.
+pub fn guarded_if<T: Send>(
+    py: Python<'_>,
+    long: bool,
+    work: impl FnOnce() -> Result<T, EncoderError> + Send,
+) -> PyResult<T> {
+    detached_if(py, long, || catch_unwind(AssertUnwindSafe(work)))
         .map_err(|_| PyValueError::new_err("the tokenizer failed on this"))?
         .map_err(|error| PyValueError::new_err(error.0))
 }

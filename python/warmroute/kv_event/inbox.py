@@ -71,6 +71,10 @@ class Inbox:
             self._connection.resume()
         return taken
 
+    def has_messages(self) -> bool:
+        """Whether more are here."""
+        return bool(self._messages)
+
     def connections(self) -> list[bool]:
         """What has become of the connection since the last call: each time it was made (True) or lost."""
         changes, self._changes = self._changes, []

@@ -9,8 +9,9 @@ from warmroute.tokenizer.encode_pool import EncodePool
 from warmroute.tokenizer.per_model import ServedBy, Tokenizers
 from warmroute.tokenizer.plain_chats import PlainChats
 
-# Text that was never seen takes 20 us for 1,000 bytes; the hop to a thread and back takes 200.
-_INLINE_BYTES = 4_096
+# Text that was never seen takes 10 to 20 us for 1,000 bytes; the hop to a thread and back takes 200, and when the loop
+# is busy one or two of its rounds.
+_INLINE_BYTES = 16_384
 # Messages whose roles are learned on the loop, in 5 us each.
 _INLINE_MESSAGES = 24
 _LONGEST_BYTES = 16_000_000

@@ -10,7 +10,8 @@ use relay::bytes::Bytes;
 use relay::http::Method;
 use relay::{End, Event, Failure, Usage};
 
-use crate::chat::PlainChat;
+use crate::chat::{LONG_BODY, PlainChat};
+use crate::detach::detached_if;
 
 use super::header::{Headers, header_map, latin1};
 
@@ -100,7 +101,8 @@ impl Arrival {
 
     /// The body as a plain chat, if it is one; it is not copied.
     fn plain_chat(&self, py: Python<'_>) -> Option<PlainChat> {
-        py.detach(|| PlainChat::of(&self.inner.body))
+        let body = &self.inner.body;
+        detached_if(py, body.len() > LONG_BODY, || PlainChat::of(body))
     }
 
     #[getter]
