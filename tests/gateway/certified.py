@@ -19,6 +19,7 @@ class Authority:
 
     folder: Path
     name: str = "authority"
+    curve: str = "prime256v1"
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -46,7 +47,7 @@ class Authority:
         return Pair(str(self.folder / f"{name}.pem"), str(self.folder / f"{name}.key"))
 
     def _new(self, key: str) -> tuple[str, ...]:
-        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key)
+        return ("-newkey", "ec", "-pkeyopt", f"ec_paramgen_curve:{self.curve}", "-nodes", "-keyout", key)
 
     def _openssl(self, *words: str) -> None:
         subprocess.run(("openssl", *words), check=True, capture_output=True, timeout=20)

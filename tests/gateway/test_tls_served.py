@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import ssl
+import subprocess
 from pathlib import Path
 
 import aiohttp
@@ -91,6 +92,22 @@ async def test_a_renewed_certificate_is_shown_from_the_next_connection_on(author
             assert response.status == 200, "the connection that was open goes on"
 
 
+async def test_a_key_that_only_openssl_takes_changes_nothing_at_all(authority: Authority, tmp_path: Path) -> None:
+    """Neither the other listener's certificate nor what else has changed is taken over by halves."""
+    traffic, admin, renewed = (authority.signed(name) for name in ("traffic", "admin", "renewed"))
+    unusual = Authority(tmp_path / "p521", curve="secp521r1").signed("admin")
+    access = AccessOptions(
+        tls_cert=traffic.certificate, tls_key=traffic.key, admin_tls_cert=admin.certificate, admin_tls_key=admin.key
+    )
+    async with gated(access=access) as (gateway, _):
+        before = await asyncio.to_thread(shown, gateway.url)
+        for new, old in ((renewed, traffic), (unusual, admin)):
+            shutil.copy(new.certificate, old.certificate)
+            shutil.copy(new.key, old.key)
+        assert f"{admin.certificate} cannot be used" in str((await gateway.reloader.reload("a test")).error)
+        assert await asyncio.to_thread(shown, gateway.url) == before
+
+
 async def test_workers_are_asked_and_sent_to_over_tls(authority: Authority) -> None:
     pair, ours = authority.signed("worker"), authority.signed("router")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.ca)
@@ -119,7 +136,11 @@ async def test_a_worker_with_a_certificate_of_a_stranger_is_down(authority: Auth
 
 def test_files_that_belong_together_are_asked_for(authority: Authority, tmp_path: Path) -> None:
     pair, other = authority.signed("a"), authority.signed("b")
+    locked = str(tmp_path / "locked")
+    words = ("openssl", "ec", "-aes256", "-passout", "pass:word", "-in", pair.key, "-out", locked)
+    subprocess.run(words, check=True, capture_output=True, timeout=20)
     for options in (
+        AccessOptions(tls_cert=pair.certificate, tls_key=locked),
         AccessOptions(tls_cert=pair.certificate),
         AccessOptions(admin_tls_key=pair.key),
         AccessOptions(tls_client_ca=authority.ca),

@@ -14,6 +14,12 @@ from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.relay import ClientTlsFiles, RelayServer, TlsFiles
 from warmroute.gateway.reload import Apply
 
+# A listener that never listens. The relay takes fewer kinds of keys than OpenSSL (no P-521): here it says so, and nothing
+# is changed by it.
+_TRIED = "tried"
+# Of a key that is encrypted OpenSSL would ask the password at the terminal, and wait.
+_NO_PASSWORD = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
@@ -64,12 +70,15 @@ class Tls:
         if told.listeners.keys() != self._files.listeners.keys():
             raise ConfigError("whether a listener speaks TLS changes with a restart only")
         _load(ssl.create_default_context(), told.workers)
+        for files in told.listeners.values():
+            self._relays["traffic"].set_tls(_TRIED, files)
 
         async def apply() -> None:
             self._files = told
+            # First those that nothing but this tries in the relay.
+            self.carry(self._relays["traffic"])
             for listener, relay in self._relays.items():
                 self.begin(listener, relay)
-            self.carry(self._relays["traffic"])
             _load(self.for_workers, told.workers)
 
         return apply
@@ -98,7 +107,7 @@ def _check(files: TlsFiles) -> None:
     """As far as this can be seen before the relay takes them: then nothing has changed yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(files.certificate, files.key)
+        context.load_cert_chain(files.certificate, files.key, _NO_PASSWORD)
         if files.client_ca is not None:
             context.load_verify_locations(files.client_ca)
     except OSError as error:
@@ -110,7 +119,7 @@ def _load(context: ssl.SSLContext, files: ClientTlsFiles) -> None:
         if files.ca is not None:
             context.load_verify_locations(files.ca)
         if files.identity is not None:
-            context.load_cert_chain(*files.identity)
+            context.load_cert_chain(*files.identity, _NO_PASSWORD)
     except OSError as error:
         raise ConfigError(f"the certificates for workers cannot be used: {error}") from error
 
