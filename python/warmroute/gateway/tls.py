@@ -14,8 +14,8 @@ from warmroute.gateway.configuration import Configuration
 from warmroute.gateway.relay import ClientTlsFiles, RelayServer, TlsFiles
 from warmroute.gateway.reload import Apply
 
-# A listener that never listens. The relay takes fewer kinds of keys than OpenSSL (no P-521): here it says so, and nothing
-# is changed by it.
+# A listener that never listens: the relay takes fewer kinds of keys than OpenSSL (no P-521), and says so here, where
+# nothing is changed by it.
 _TRIED = "tried"
 # Of a key that is encrypted OpenSSL would ask the password at the terminal, and wait.
 _NO_PASSWORD = ""
