@@ -45,8 +45,8 @@ class Extent:
     profile: str = "release"
 
     @classmethod
-    def whole(cls, repeats: int) -> "Extent":
-        return cls(CELLS, SECONDS, repeats, relay_streams.IDLE_STREAMS, relay_streams.LADDER, relay_decisions.FLEETS)
+    def whole(cls, repeats: int, seconds: float) -> "Extent":
+        return cls(CELLS, seconds, repeats, relay_streams.IDLE_STREAMS, relay_streams.LADDER, relay_decisions.FLEETS)
 
     @classmethod
     def quick(cls) -> "Extent":
@@ -203,6 +203,7 @@ def main() -> None:
     parser.add_argument("--streams-without-peers", action="store_true", help="very many streams through ours alone")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="routers whose names begin so")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each cell")
     parser.add_argument("--out", type=Path, default=None, help=f"where the result goes (default: {RESULT.name})")
     options = parser.parse_args()
     if not options.without_peers:
@@ -210,7 +211,7 @@ def main() -> None:
             install()
         except subprocess.CalledProcessError:
             sys.exit("relay: the other routers cannot be installed (see above); --without-peers leaves them out")
-    extent = Extent.quick() if options.quick else Extent.whole(options.repeats)
+    extent = Extent.quick() if options.quick else Extent.whole(options.repeats, options.seconds)
     routers = chosen(options.only, not options.without_peers)
     streamed = [router for router in routers if router is WARMROUTE or not options.streams_without_peers]
     result = measure(routers, extent, streamed)

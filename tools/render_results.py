@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
+from tools import relay_tables
 from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
@@ -228,6 +229,12 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("token-stalls", "tokenize.json", token_stalls),
         ("cold", "tokenize.json", cold),
         ("segments", "tokenize.json", segments),
+        ("relay-ratios", "relay.json", relay_tables.ratios),
+        ("relay-cost", "relay.json", relay_tables.cost),
+        ("relay-speed", "relay.json", relay_tables.speed),
+        ("relay-at-work", "relay.json", relay_tables.at_work),
+        ("relay-streams", "relay.json", relay_tables.streams),
+        ("relay-decisions", "relay.json", relay_tables.decisions),
     ),
 }
 
