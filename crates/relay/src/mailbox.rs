@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use crate::event::Event;
 
-/// How long what nobody waits for may lie. A wake-up of the reader costs 15 us, as much as reading the event, and most
-/// ends are followed by the next request of the same client before this is over.
+/// How long what nobody waits for may lie. Where many requests are under way the next one wakes the reader before this is
+/// over. Measured on one core with one connection this costs more than it saves: p50 204 us instead of 175.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Events for the owner. The descriptor is readable from the first event that is waited for until [`Mailbox::take`];

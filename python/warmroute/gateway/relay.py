@@ -224,7 +224,7 @@ class RelayServer:
     def hurry(self, on: bool) -> None:
         """Whether to be told at once of answers that have begun, or ended well, as where somebody waits for their end.
 
-        Else that comes with the next arrival, before it, or a millisecond later: it saves a third of all wake-ups.
+        Else that comes with the next arrival, before it, or a millisecond later.
         """
         self._native.hurry(on)
 
