@@ -22,19 +22,6 @@ pub enum Event {
     Outcome(Box<Outcome>),
 }
 
-impl Event {
-    /// Whether somebody waits for what the owner does about it, or should hear of it soon. That an answer has begun, or
-    /// has ended well, is only to be known before the next decision.
-    #[must_use]
-    pub fn is_waited_for(&self) -> bool {
-        match self {
-            Self::Arrival(_) | Self::AttemptFailed(_) => true,
-            Self::FirstByte(_) => false,
-            Self::Outcome(outcome) => outcome.end != End::Completed,
-        }
-    }
-}
-
 /// A request whose head and body have been read. Times are seconds of `CLOCK_MONOTONIC`, here and below.
 #[derive(Debug)]
 pub struct Arrival {

@@ -89,7 +89,6 @@ impl Relay {
             .enable_time();
         let runtime = builder.build()?;
         runtime.spawn(sweep(shared.clone()));
-        runtime.spawn(ring_late(shared.clone()));
         Ok(Self {
             shared,
             runtime: Mutex::new(Some(runtime)),
@@ -151,7 +150,7 @@ impl Relay {
         Ok(address)
     }
 
-    /// A descriptor that is readable while events wait, of those that nobody waits for a millisecond later.
+    /// A descriptor that is readable while events wait.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.shared.mailbox.fd()
@@ -216,12 +215,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Whether the owner is to hear at once of answers that have begun, or ended well; else it may be a millisecond later,
-    /// though always before the next arrival.
-    pub fn hurry(&self, on: bool) {
-        self.shared.mailbox.hurry(on);
-    }
-
     /// Requests that have arrived and not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -255,10 +248,6 @@ impl Drop for Relay {
             runtime.shutdown_background();
         }
     }
-}
-
-async fn ring_late(shared: Arc<Shared>) {
-    shared.mailbox.ring_late().await;
 }
 
 async fn sweep(shared: Arc<Shared>) {

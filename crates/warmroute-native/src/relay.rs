@@ -145,10 +145,6 @@ impl Relay {
             .map_err(value_error)
     }
 
-    fn hurry(&self, on: bool) {
-        self.0.hurry(on);
-    }
-
     fn stop_accepting(&self) {
         self.0.stop_accepting();
     }

@@ -61,7 +61,6 @@ class Door:
         return self.proxy.arrived(arrival) if refusal is None else self._respond(arrival, refusal)
 
     async def _answer(self, arrival: Arrival) -> None:
-        self.proxy.relay.catch_up()  # so that a page shows every answer that its reader has seen
         answer = self._misdirected(arrival) or self._refusal(arrival)
         await self._respond(arrival, answer or await self.admin.answer(arrival))
 

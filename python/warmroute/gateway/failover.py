@@ -23,7 +23,6 @@ def apply_failover(options: FailoverOptions, router: Router, proxy: Proxy) -> No
     proxy.budget.share, proxy.budget.floor_per_s = options.retry_share, options.retry_floor_per_s
     if proxy.room is None:
         proxy.room = room = WaitingRoom(router, proxy.rng, options.queue_size, options.queue_timeout_s)
-        room.someone_waits = proxy.relay.hurry
         proxy.relay.on_outcome = _in_turn(proxy.relay.on_outcome, lambda outcome: room.left(outcome.request_id))
         if options.tenant_header is not None:
             proxy.tenant_of = _named_by(options.tenant_header)

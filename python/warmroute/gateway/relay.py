@@ -217,17 +217,6 @@ class RelayServer:
         exchange = self._open.get(request_id)
         return exchange is None or exchange.outcome is not None
 
-    def catch_up(self) -> None:
-        """Take in now what has happened until now; not to be called from a callback."""
-        self._drain()
-
-    def hurry(self, on: bool) -> None:
-        """Whether to be told at once of answers that have begun, or ended well, as where somebody waits for their end.
-
-        Else that comes with the next arrival, before it, or a millisecond later.
-        """
-        self._native.hurry(on)
-
     def in_flight(self) -> int:
         """Requests that have arrived and not ended."""
         return self._native.in_flight()

@@ -64,9 +64,6 @@ class WaitingRoom:
         self._by_arrival: dict[int, _Waiting] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._planned = False
-        self._told = False
-        self.someone_waits: Callable[[bool], None] | None = None
-        """Told when the first one begins to wait, and when nobody does any more."""
         router.table.has_room = self._has_room
 
     def __len__(self) -> int:
@@ -123,7 +120,6 @@ class WaitingRoom:
 
     async def _wait(self, waiter: _Waiting, now: float) -> Decision | Refusal | None:
         self._by_arrival[waiter.arrival_id] = waiter
-        self._tell()
         loser = self._queue.offer(waiter)
         if loser is not None:
             self._turn_away(loser, RefusalReason.QUEUE_FULL, f"{len(self._queue)} requests wait already", now)
@@ -137,18 +133,10 @@ class WaitingRoom:
     def _abandon(self, waiter: _Waiting) -> None:
         """The handler has been cancelled, maybe after the decision was made."""
         self._by_arrival.pop(waiter.arrival_id, None)
-        self._tell()
         self._queue.remove(waiter)
         decided = waiter.ended.result() if waiter.ended.done() and not waiter.ended.cancelled() else None
         if isinstance(decided, Decision):
             self._router.settle(decided, Outcome(False, False, self._clock(), unsent=True))
-
-    def _tell(self) -> None:
-        waits = bool(self._by_arrival)
-        if waits != self._told:
-            self._told = waits
-            if self.someone_waits is not None:
-                self.someone_waits(waits)
 
     def _has_room(self) -> None:
         if self._by_arrival:
@@ -182,7 +170,6 @@ class WaitingRoom:
 
     def _end(self, waiter: _Waiting, verdict: Decision | Refusal | None, end: str) -> None:
         self._by_arrival.pop(waiter.arrival_id, None)
-        self._tell()
         self.counts.ends[end] += 1
         self.counts.waited_s += self._clock() - waiter.arrived_at
         if not waiter.ended.done():
