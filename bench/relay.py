@@ -22,7 +22,20 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import relay_decisions, relay_streams
 from bench.environment import environment
 from bench.json_process import ROOT
-from bench.relay_cells import CELLS, JUDGED, QUICK_CELLS, SECONDS, Cell, Found, cells_through, mechanism, worked
+from bench.relay_cells import (
+    CELLS,
+    GRID,
+    GRID_SECONDS,
+    JUDGED,
+    QUICK_CELLS,
+    QUICK_GRID,
+    SECONDS,
+    Cell,
+    Found,
+    cells_through,
+    mechanism,
+    worked,
+)
 from bench.relay_load import Load, Placement, Workers, build, placement, running_workers
 from bench.relay_ratios import headline
 from bench.relay_routers import PEERS, WARMROUTE, Router, Running, install, nginx_program, running
@@ -37,7 +50,9 @@ class Extent:
     """How much is measured."""
 
     cells: Sequence[Cell]
+    grid: Sequence[Cell]
     seconds: float
+    grid_seconds: float
     repeats: int
     idle: int
     ladder: tuple[int, ...]
@@ -46,18 +61,20 @@ class Extent:
 
     @classmethod
     def whole(cls, repeats: int, seconds: float) -> "Extent":
-        return cls(CELLS, seconds, repeats, relay_streams.IDLE_STREAMS, relay_streams.LADDER, relay_decisions.FLEETS)
+        streams = (relay_streams.IDLE_STREAMS, relay_streams.LADDER)
+        return cls(CELLS, GRID, seconds, min(GRID_SECONDS, seconds), repeats, *streams, relay_decisions.FLEETS)
 
     @classmethod
     def quick(cls) -> "Extent":
-        return cls(QUICK_CELLS, 0.3, 1, 20, (10, 20), (2,), profile="dev")
+        return cls(QUICK_CELLS, QUICK_GRID, 0.3, 0.1, 1, 20, (10, 20), (2,), profile="dev")
 
 
 @dataclass(slots=True)
 class Measured:
-    """By router: the cells of each repeat, what was counted, and the streams."""
+    """By router: the cells of each repeat, every combination once, what was counted, and the streams."""
 
     cells: dict[str, list[dict[str, Found]]] = field(default_factory=dict)
+    grid: dict[str, dict[str, Found]] = field(default_factory=dict)
     mechanism: dict[str, list[Found]] = field(default_factory=dict)
     idle: dict[str, Found] = field(default_factory=dict)
     active: dict[str, Found] = field(default_factory=dict)
@@ -87,8 +104,20 @@ class Bench:
 
     def _cells(self, router: Router | None) -> tuple[dict[str, Found], Found]:
         with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
-            found = cells_through(started, workers, self._extent.cells, self._cores, self._extent.seconds)
+            found = dict(cells_through(started, workers, self._extent.cells, self._cores, self._extent.seconds))
             return found, self._judged(started, mechanism(started, workers), found)
+
+    def grid(self, router: Router | None) -> None:
+        """Every combination, once; a peer that fails has what it got to."""
+        found = self.measured.grid.setdefault(DIRECT if router is None else router.name, {})
+        cells, seconds = self._extent.grid, self._extent.grid_seconds
+        try:
+            with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
+                found.update(cells_through(started, workers, cells, self._cores, seconds))
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            if router in (None, WARMROUTE):
+                raise
+            say(f"{router.name if router else DIRECT} failed: {error}")
 
     def streams(self, router: Router | None) -> None:
         """Idle and active streams, once; a peer that fails has what it got to."""
@@ -156,6 +185,9 @@ def measure(routers: Sequence[Router], extent: Extent, streamed: Sequence[Router
         for router in (None, *routers):
             say(f"run {repeat + 1} of {extent.repeats}: {DIRECT if router is None else router.name}")
             bench.cells(router)
+    for router in (None, *routers):
+        say(f"every combination: {DIRECT if router is None else router.name}")
+        bench.grid(router)
     for router in (None, *streamed):
         say(f"streams: {DIRECT if router is None else router.name}")
         bench.streams(router)
@@ -173,9 +205,12 @@ def measure(routers: Sequence[Router], extent: Extent, streamed: Sequence[Router
         "decides_on": {router.name: router.decides_on for router in routers},
         "mechanism": measured.mechanism,
         "cells": measured.cells,
+        "grid": measured.grid,
         "cell_definitions": [dataclasses.asdict(cell) for cell in extent.cells],
+        "grid_definitions": [dataclasses.asdict(cell) for cell in extent.grid],
         "workers": WORKERS,
         "seconds": extent.seconds,
+        "grid_seconds": extent.grid_seconds,
         "cores": {"workers_and_client": cores.load, "router": cores.router},
         "open_files": files,
         "environment": started,

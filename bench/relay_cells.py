@@ -1,7 +1,8 @@
 """What is measured of each router: cells of connections, body size and answer, and whether it minded prefixes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from bench.relay_load import Load, Placement, Workers, move
@@ -9,10 +10,9 @@ from bench.relay_routers import Running
 
 Found = dict[str, Any]
 
-# Of the many connections, sizes and answers that could be combined: each size and each answer at 16 connections, each
-# number of connections at the smallest body, and those between at which routers have been seen to part.
 WARM_S = 0.8
 SECONDS = 3.0
+GRID_SECONDS = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ SIZES = {"200B": 200, "8kB": 8_000, "64kB": 64_000, "200kB": 200_000}
 # events every few milliseconds only (vllm-router: every 10) must not be judged by conversations that never rest.
 JUDGED = "8kB-with-pauses"
 
+# Measured long and repeatedly, for the headline: each size and each answer at 16 connections, each number of
+# connections at the smallest body, and those between at which routers have been seen to part.
 CELLS = (
     *(Cell(name, 16, size) for name, size in SIZES.items()),
     Cell("streams16", 16, 8_000, chunks=16),
@@ -51,6 +53,15 @@ CELLS = (
     Cell("8kB-one-core", 1, 8_000, one_core=True),
     Cell("streams16-one-core", 1, 8_000, chunks=16, one_core=True),
 )
+# Measured once and shortly: every number of connections with every size and every answer.
+GRID_CONNECTIONS = (1, 16, 64, 256)
+GRID_CHUNKS = (0, 16, 100)
+GRID = tuple(
+    Cell(f"{name} x {connections}, {chunks} chunks" if chunks else f"{name} x {connections}", connections, size, chunks)
+    for chunks, connections, (name, size) in product(GRID_CHUNKS, GRID_CONNECTIONS, SIZES.items())
+)
+QUICK_GRID = tuple(cell for cell in GRID if cell.connections == 16 and cell.size <= 8_000)
+
 QUICK_CELLS = tuple(cell for cell in CELLS if cell.name in {"200B", "streams16", JUDGED, "200B-one-core"})
 
 # Enough that no two cells of a run tell the same conversations, which the workers would then hold already.
@@ -59,27 +70,28 @@ _CONVERSATIONS_APART = 100_000
 
 def cells_through(
     running: Running | None, workers: Workers, cells: Sequence[Cell], cores: Placement, seconds: float
-) -> dict[str, Found]:
+) -> Iterator[tuple[str, Found]]:
     """Every cell, in order, through a router or, for None, each connection straight to a worker of its own."""
     targets = workers.addresses if running is None else [running.target]
     pids = [] if running is None else running.pids()
-    found = {}
-    for number, cell in enumerate(cells):
-        core = cores.router if cell.one_core else cores.load
-        move([workers.pid], core)
-        load = Load(workers.program, targets, core, pids)
-        found[cell.name] = load.ask(
-            "client",
-            connections=cell.connections,
-            first_conversation=number * _CONVERSATIONS_APART,
-            size=cell.size,
-            chunks=cell.chunks,
-            pause_ms=cell.pause_ms,
-            warm_s=min(WARM_S, seconds),
-            seconds=seconds,
-        )
-    move([workers.pid], cores.load)
-    return found
+    try:
+        for number, cell in enumerate(cells):
+            core = cores.router if cell.one_core else cores.load
+            move([workers.pid], core)
+            load = Load(workers.program, targets, core, pids)
+            found = load.ask(
+                "client",
+                connections=cell.connections,
+                first_conversation=number * _CONVERSATIONS_APART,
+                size=cell.size,
+                chunks=cell.chunks,
+                pause_ms=cell.pause_ms,
+                warm_s=min(WARM_S, seconds),
+                seconds=seconds,
+            )
+            yield cell.name, found
+    finally:
+        move([workers.pid], cores.load)
 
 
 def mechanism(running: Running | None, workers: Workers) -> Found:
