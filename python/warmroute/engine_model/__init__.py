@@ -5,7 +5,7 @@ run in real time, as the emulated server does, or in virtual time.
 
     model.submit(request, now)
     step = model.step(now)            # what the engine computes next, and how long that takes
-    result = model.complete(step)     # at now + step.duration_s: the new tokens, the requests that ended, the KV events
+    result = model.complete(step)     # at step.ends_at: the new tokens, the requests that ended, the KV events
 """
 
 from warmroute.engine_model.kv_change import KvChange, KvCleared, KvRemoved, KvStored

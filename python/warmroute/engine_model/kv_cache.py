@@ -1,5 +1,6 @@
 """The blocks of requests: prefix lookup, growth, release, and the record of what changed."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from warmroute.block import Namespace, hash_blocks
@@ -73,6 +74,29 @@ class KvCache:
         if self._prefix_caching and computed // self._block_size > live.labelled_blocks:
             self._label(live, computed // self._block_size)
         return True
+
+    def affordable(self, lives: Sequence[LiveRequest], iterations: int) -> int:
+        """How many iterations, `iterations` at most, there are blocks for; the first has got its own already."""
+        free = self._pool.free_blocks
+        per_live = -(-(iterations - 1) // self._block_size)
+        if per_live * len(lives) <= free or self._lacking(lives, iterations) <= free:
+            return iterations
+        return bisect_right(range(1, iterations + 1), free, key=lambda count: self._lacking(lives, count))
+
+    def first_missing(self, live: LiveRequest) -> int | None:
+        """The hash of the first full block that would have to be computed for `live`; None where there is none."""
+        found, wanted = len(self.cached_prefix(live)), (live.known_tokens - 1) // self._block_size
+        return live.block_hashes[found] if self._prefix_caching and found < wanted else None
+
+    def will_label(self, lives: Sequence[LiveRequest], iterations: int, block_hash: int) -> bool:
+        """Whether one of `lives` comes to hold a block of that hash in further `iterations`."""
+        return any(
+            block_hash in live.block_hashes[live.labelled_blocks : (live.computed + iterations) // self._block_size]
+            for live in lives
+        )
+
+    def _lacking(self, lives: Sequence[LiveRequest], iterations: int) -> int:
+        return sum(self._blocks_for(live.computed + iterations - 1) - len(live.blocks) for live in lives)
 
     def release(self, live: LiveRequest) -> None:
         """Take all blocks back; what was labelled stays findable until its block is handed out again."""

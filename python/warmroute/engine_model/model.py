@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from warmroute.engine_model.block_hasher import BlockHasher
 from warmroute.engine_model.block_pool import BlockPool
+from warmroute.engine_model.growth import Growth
 from warmroute.engine_model.kv_cache import KvCache
 from warmroute.engine_model.kv_change import KvChange
 from warmroute.engine_model.options import EngineOptions
@@ -33,6 +34,10 @@ class EngineModel:
 
     Times are seconds on whatever clock the caller keeps; they must not go backwards. Between `step` and `complete`
     requests may be submitted and aborted, but no second step may be started.
+
+    A step may stand for many iterations that only decode (`most_iterations`): they are planned at once and happen to
+    the cache when somebody looks (`changes_until`), so that a simulation need not go from token to token. What comes
+    out is what single iterations give.
     """
 
     def __init__(self, options: EngineOptions, seed: int = 0, *, keeps_partial_blocks: bool = False) -> None:
@@ -45,6 +50,7 @@ class EngineModel:
         self._requests: dict[str, LiveRequest] = {}
         self._arriving: deque[LiveRequest] = deque()
         self._current: Step | None = None
+        self._told_next: list[KvChange] = []  # by iterations that had ended when the step in work was cut
         self._prompt_tokens = self._generation_tokens = self._prefix_queries = self._prefix_hits = 0
         self._preemptions = 0
 
@@ -66,12 +72,20 @@ class EngineModel:
         live = LiveRequest(request, token_ids, hashes, ready_at, len(prompt), known_tokens=len(prompt))
         self._requests[request.request_id] = live
         self._arriving.append(live)
+        if self._current is not None:
+            self._current.iterations = self._current.begun(ready_at)
 
-    def abort(self, request_id: str) -> bool:
-        """End a request before its time; False if it is not there (any more)."""
+    def abort(self, request_id: str, now: float | None = None) -> bool:
+        """End a request before its time; False if it is not there (any more).
+
+        `now` must be given where a step of several iterations is in work.
+        """
         live = self._requests.get(request_id)
         if live is None:
             return False
+        if self._current is not None and self._current.growth is not None:
+            assert now is not None, "which iterations have begun?"
+            self._cut(self._current, now)
         self._end(live)
         return True
 
@@ -81,8 +95,11 @@ class EngineModel:
             return now
         return max(now, self._arriving[0].ready_at) if self._arriving else None
 
-    def step(self, now: float) -> Step | None:
-        """Start the next step, or None where nothing can be computed at `now`."""
+    def step(self, now: float, most_iterations: int = 1) -> Step | None:
+        """Start the next step, or None where nothing can be computed at `now`.
+
+        Up to `most_iterations` while the same requests decode: nobody ends, nobody can be admitted, blocks suffice.
+        """
         assert self._current is None, "the step before has not been completed"
         while self._arriving and self._arriving[0].ready_at <= now:
             self._scheduler.waiting.append(self._arriving.popleft())
@@ -95,27 +112,63 @@ class EngineModel:
             tokens = self._requests[admission.request_id].prompt_tokens
             self._prefix_queries += tokens if self.options.enable_prefix_caching else 0
             self._prefix_hits += admission.cached_tokens
-        self._current = Step(batch, now, step_duration(self.options, len(batch.scheduled), batch.prefill_tokens))
+        seconds = step_duration(self.options, len(batch.scheduled), batch.prefill_tokens)
+        self._current = Step(batch, now, seconds)
+        if most_iterations > 1 and seconds > 0:
+            self._plan(self._current, most_iterations)
         return self._current
+
+    def changes_until(self, step: Step, now: float) -> list[KvChange]:
+        """What iterations of the step in work that have ended by `now` did to the cache, and was not told yet."""
+        assert step is self._current, "not the step in work"
+        completed = step.completed(now)
+        told, self._told_next = self._told_next, []
+        if step.growth is None:
+            return told + self._cache.take_changes() if completed == step.iterations else told
+        if completed:
+            step.growth.apply(completed, self._cache)
+            told += self._cache.take_changes()
+        return told
+
+    def _cut(self, step: Step, now: float) -> None:
+        """Let no further iteration begin; what the one that has begun last does is told at its end."""
+        assert step.growth is not None
+        self._told_next = self.changes_until(step, now)
+        step.iterations = step.begun(now)
+        step.growth.finish(step.iterations, self._cache)
+        step.growth = None
+
+    def _plan(self, step: Step, most: int) -> None:
+        """Give the step as many iterations as it may have without anybody deciding anew."""
+        iterations = self._scheduler.repeats(step.batch, most)
+        if self._arriving and iterations > 1:
+            step.iterations = iterations
+            iterations = step.begun(self._arriving[0].ready_at)
+        step.iterations = iterations
+        if iterations > 1:
+            step.growth = Growth(step.batch.scheduled, self.options.block_size)
 
     def complete(self, step: Step) -> StepResult:
         """The end of the step that `step` returned: the new tokens, and all changes of the cache until now."""
         assert step is self._current, "not the step in work"
         self._current = None
+        if step.growth is not None:
+            step.growth.finish(step.iterations, self._cache)
         outputs: list[Output] = []
         for live in step.batch.scheduled:
             if live.ended or live.computed < live.known_tokens:
                 continue
             if live.generated == 0:
                 self._prompt_tokens += live.prompt_tokens
-            live.generated += 1
-            live.known_tokens += 1
+            live.generated += step.iterations
+            live.known_tokens += step.iterations
             finished = live.generated == len(live.request.answer_token_ids)
-            outputs.append(Output(live.request_id, 1, live.generated, finished))
+            outputs.append(Output(live.request_id, step.iterations, live.generated, finished))
             if finished:
                 self._end(live)
-        self._generation_tokens += len(outputs)
-        return StepResult(outputs, self._cache.take_changes())
+        self._generation_tokens += step.iterations * len(outputs)
+        told, self._told_next = self._told_next, []
+        return StepResult(outputs, told + self._cache.take_changes())
 
     def reset_prefix_cache(self) -> bool:
         """Drop the prefix cache; False, with nothing done, while a request holds blocks.

@@ -30,6 +30,23 @@ class Scheduler:
             self._admit_waiting(batch, budget)
         return batch
 
+    def repeats(self, batch: Batch, most: int) -> int:
+        """How many iterations, `most` at most, go as the one of `batch`, which has just been scheduled.
+
+        Only where all decode, until the first of them ends, while blocks suffice. Whoever waits for room then waits on:
+        decoding frees nothing. Only a block that it labels could shorten what the first in the queue needs.
+        """
+        running = self.running
+        if batch.prefill_tokens or batch.preempted or batch.admitted or len(batch.scheduled) != len(running):
+            return 1
+        ends = min(len(live.request.answer_token_ids) - live.generated for live in running)
+        iterations = self._cache.affordable(running, min(most, ends))
+        if self.waiting and iterations > 1 and len(running) < self._options.max_num_seqs:
+            wanted = self._cache.first_missing(self.waiting[0])
+            if wanted is not None and self._cache.will_label(running, iterations, wanted):
+                return 1
+        return iterations
+
     def end(self, live: LiveRequest) -> None:
         """Take `live` out, finished or aborted, and its blocks back."""
         live.ended = True

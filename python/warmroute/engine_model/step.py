@@ -1,8 +1,10 @@
-"""One iteration of the engine: what goes in, how long it takes, what comes out."""
+"""One step of the engine, an iteration or several alike: what goes in, how long it takes, what comes out."""
 
 from dataclasses import dataclass, field
+from math import ceil, floor
 from typing import NamedTuple
 
+from warmroute.engine_model.growth import Growth
 from warmroute.engine_model.kv_change import KvChange
 from warmroute.engine_model.options import EngineOptions
 from warmroute.engine_model.request import LiveRequest
@@ -16,7 +18,7 @@ class Admission(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A request got `new_tokens` (one, today) and now has `generated`; `finished` where that is its whole answer."""
+    """A request got `new_tokens`, one in each iteration, and now has `generated`: its whole answer where `finished`."""
 
     request_id: str
     new_tokens: int
@@ -38,13 +40,18 @@ class Batch:
     preempted: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
-    """A batch in work. Hand it to `EngineModel.complete` at `started_at + duration_s`."""
+    """A batch in work; where it only decodes, `iterations` times. Hand it to `EngineModel.complete` at `ends_at`.
+
+    The engine lowers `iterations` when a request comes that is to be admitted before the last of them.
+    """
 
     batch: Batch
     started_at: float
-    duration_s: float
+    iteration_s: float
+    iterations: int = 1
+    growth: Growth | None = None
 
     @property
     def admitted(self) -> list[Admission]:
@@ -56,8 +63,24 @@ class Step:
         return self.batch.preempted
 
     @property
+    def duration_s(self) -> float:
+        return self.iterations * self.iteration_s
+
+    @property
     def ends_at(self) -> float:
         return self.started_at + self.duration_s
+
+    def begun(self, at: float) -> int:
+        """How many iterations begin before `at`; the first always does."""
+        if self.iterations == 1:
+            return 1
+        return min(self.iterations, max(1, ceil((at - self.started_at) / self.iteration_s)))
+
+    def completed(self, at: float) -> int:
+        """How many iterations have ended by `at`."""
+        if at >= self.ends_at:
+            return self.iterations
+        return floor((at - self.started_at) / self.iteration_s)
 
 
 @dataclass(frozen=True, slots=True)
