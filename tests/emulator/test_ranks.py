@@ -1,6 +1,7 @@
 """Several data-parallel ranks behind one server: caches, events and metrics of their own."""
 
 import asyncio
+import random
 import socket
 import struct
 from typing import Any
@@ -136,9 +137,19 @@ async def test_a_rank_that_restarts_begins_empty_and_counts_from_zero() -> None:
     assert before[0].events != after[0].events, "another process names its blocks otherwise"
 
 
+def two_ports_in_a_row() -> int:
+    """The first of two free ports, from below those that any other socket is given."""
+    for base in random.sample(range(20_000, 32_000, 2), 50):
+        try:
+            with socket.create_server(("127.0.0.1", base)), socket.create_server(("127.0.0.1", base + 1)):
+                return base
+        except OSError:
+            continue
+    raise AssertionError("no two ports in a row are free")
+
+
 def test_given_ports_are_those_of_rank_zero() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        base = taken.getsockname()[1]
+    base = two_ports_in_a_row()
     flags = ("--port", "0", "--json", "--data-parallel-size", "2", "--kv-events-port", str(base))
     with engine_process(*flags) as process:
         told = ready(process)
