@@ -137,7 +137,7 @@ async def test_one_try_at_a_time_and_its_answer_closes() -> None:
         assert sick.came == before + 1
         sick.open.set()
         assert {status for status, _, _ in await asyncio.gather(*tasks)} == {200}
-        await until(lambda: state(r.workers[0]) is CircuitState.CLOSED)
+        assert state(r.workers[0]) is CircuitState.CLOSED
 
 
 async def test_a_fleet_that_fails_as_a_whole_gets_a_fifth_more_than_was_asked() -> None:

@@ -14,6 +14,7 @@ import asyncio
 import errno
 import json
 import logging
+import os
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from warmroute._native import Arrival, AttemptFailed, FirstByte, Outcome, Relay
 from warmroute.errors import AddressInUse, ConfigError
 from warmroute.gateway.relay_exchange import Attempt, Exchange, OnEnd, OnFirstByte, RelayCounts
-from warmroute.gateway.relay_options import ClientTlsFiles, RelayOptions, TlsFiles, half_of_the_cores
+from warmroute.gateway.relay_options import ClientTlsFiles, RelayOptions, TlsFiles
 
 __all__ = [
     "Arrival",
@@ -68,7 +69,7 @@ class RelayServer:
     def __post_init__(self) -> None:
         options = self.options
         self._native = Relay(
-            threads=options.relay_threads or half_of_the_cores(),
+            threads=options.relay_threads or _half_of_the_cores(),
             max_body_bytes=options.max_body_bytes,
             connect_timeout_s=options.connect_timeout_s,
             first_byte_timeout_s=options.first_byte_timeout_s,
@@ -385,3 +386,8 @@ async def _outcome(attempt: Attempt) -> Outcome:
 
 def _new_future() -> asyncio.Future[AttemptFailed | Outcome]:
     return asyncio.get_running_loop().create_future()
+
+
+def _half_of_the_cores() -> int:
+    """The other half is for decisions and KV events. More than 8 threads carry more than any network brings."""
+    return min(8, max(1, len(os.sched_getaffinity(0)) // 2))

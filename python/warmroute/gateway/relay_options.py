@@ -1,6 +1,5 @@
 """Limits, times and certificates of the relay."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +62,3 @@ class ClientTlsFiles:
 
     ca: Path | None = None
     identity: tuple[Path, Path] | None = None
-
-
-def half_of_the_cores() -> int:
-    """The other half is for decisions and KV events. More than 8 threads carry more than any network brings."""
-    return min(8, max(1, len(os.sched_getaffinity(0)) // 2))
