@@ -91,7 +91,7 @@ class Bench:
 
     def cells(self, router: Router | None) -> None:
         """One repeat of all cells, of a router or of the direct way; a peer that fails has none, and is not at work."""
-        name = DIRECT if router is None else router.name
+        name = _name(router)
         try:
             found, told = self._cells(router)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -109,28 +109,23 @@ class Bench:
 
     def grid(self, router: Router | None) -> None:
         """Every combination, once; a peer that fails has what it got to."""
-        found = self.measured.grid.setdefault(DIRECT if router is None else router.name, {})
+        found = self.measured.grid.setdefault(_name(router), {})
         cells, seconds = self._extent.grid, self._extent.grid_seconds
-        try:
-            with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
-                found.update(cells_through(started, workers, cells, self._cores, seconds))
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
-            if router in (None, WARMROUTE):
-                raise
-            say(f"{router.name if router else DIRECT} failed: {error}")
+        with (
+            _a_peer_may_fail(router),
+            self._workers() as workers,
+            _maybe(router, workers, self._cores.router) as started,
+        ):
+            found.update(cells_through(started, workers, cells, self._cores, seconds))
 
     def streams(self, router: Router | None) -> None:
         """Idle and active streams, once; a peer that fails has what it got to."""
-        try:
+        with _a_peer_may_fail(router):
             self._streams(router)
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
-            if router in (None, WARMROUTE):
-                raise
-            say(f"{router.name if router else DIRECT} failed: {error}")
 
     def _streams(self, router: Router | None) -> None:
         seconds = 2 * self._extent.seconds
-        name = DIRECT if router is None else router.name
+        name = _name(router)
         with self._workers() as workers, _maybe(router, workers, self._cores.router) as started:
             targets = workers.addresses if started is None else [started.target]
             load = Load(self._program, targets, self._cores.load, started.pids() if started else ())
@@ -167,6 +162,21 @@ class Bench:
         return float(last[JUDGED]["cached_token_share"] or 0.0) if last else 0.0
 
 
+def _name(router: Router | None) -> str:
+    return DIRECT if router is None else router.name
+
+
+@contextmanager
+def _a_peer_may_fail(router: Router | None) -> Iterator[None]:
+    """Says what became of a peer; ours and the direct way must work."""
+    try:
+        yield
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        if router in (None, WARMROUTE):
+            raise
+        say(f"{_name(router)} failed: {error}")
+
+
 @contextmanager
 def _maybe(router: Router | None, workers: Workers, core: int) -> Iterator[Running | None]:
     if router is None:
@@ -183,13 +193,13 @@ def measure(routers: Sequence[Router], extent: Extent, streamed: Sequence[Router
     bench = Bench(build(extent.profile), placement(), extent)
     for repeat in range(extent.repeats):
         for router in (None, *routers):
-            say(f"run {repeat + 1} of {extent.repeats}: {DIRECT if router is None else router.name}")
+            say(f"run {repeat + 1} of {extent.repeats}: {_name(router)}")
             bench.cells(router)
     for router in (None, *routers):
-        say(f"every combination: {DIRECT if router is None else router.name}")
+        say(f"every combination: {_name(router)}")
         bench.grid(router)
     for router in (None, *streamed):
-        say(f"streams: {DIRECT if router is None else router.name}")
+        say(f"streams: {_name(router)}")
         bench.streams(router)
     ours = WARMROUTE in routers
     if ours:
