@@ -36,11 +36,13 @@ async def touchy_worker() -> AsyncIterator[str]:
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         open_connections.append((asyncio.create_task(serve(reader, writer)), writer))
 
-    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    for _, writer in open_connections:
-        writer.close()
-    await asyncio.gather(*(task for task, _ in open_connections), return_exceptions=True)
+    try:
+        async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        for _, writer in open_connections:
+            writer.close()
+        await asyncio.gather(*(task for task, _ in open_connections), return_exceptions=True)
 
 
 async def test_a_request_that_every_worker_breaks_off_leaves_the_workers_to_the_others() -> None:

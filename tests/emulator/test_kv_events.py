@@ -58,9 +58,11 @@ async def subscribed(client: Client) -> AsyncIterator[Subscriber]:
         live.subscribe(b"")
         live.connect(source["endpoint"])
         replay.connect(source["replay_endpoint"])
-        yield Subscriber(live, replay)
-        live.close(linger=0)
-        replay.close(linger=0)
+        try:
+            yield Subscriber(live, replay)
+        finally:
+            live.close(linger=0)
+            replay.close(linger=0)
 
 
 def believed(events: list[Event]) -> dict[int | bytes, int]:

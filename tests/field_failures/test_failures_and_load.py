@@ -267,18 +267,21 @@ async def test_a_worker_that_is_slow_to_say_that_it_is_well_is_busy_and_not_dead
     table, restarts = WorkerTable(), list[str]()
     async with (
         working(answer) as url,
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.1)) as session,
+        aiohttp.ClientSession() as patient,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.1)) as hasty,
     ):
         worker = table.add(WorkerSpec(url))
-        prober = Prober(worker, table, session, 0.05, lambda *_: None, lambda each: restarts.append(each.id))
+        prober = Prober(worker, table, patient, 0.05, lambda *_: None, lambda each: restarts.append(each.id))
         await prober.look()
         slow.clear()
+        prober.session = hasty
         statuses = []
         for _ in range(3):
             await prober.look()
             statuses.append(worker.status)
         assert statuses == [WorkerStatus.READY, WorkerStatus.READY, WorkerStatus.DOWN]
         slow.set()
+        prober.session = patient
         await prober.look()
         assert worker.status is WorkerStatus.READY
         assert restarts == [url], "only at first: what its cache holds is as true as before"

@@ -81,9 +81,11 @@ async def routed(
     apply_failover(options or FailoverOptions(slow_start_s=0.0), router, proxy)
     workers = [ready(router, spec) for spec in specs]
     host, port = await relay.start("127.0.0.1", 0, proxy.arrived)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
-        yield Routed(f"http://{host}:{port}", client, router, proxy, relay, workers, suspected, looked_at)
-    await relay.close(grace_s=1.0)
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+            yield Routed(f"http://{host}:{port}", client, router, proxy, relay, workers, suspected, looked_at)
+    finally:
+        await relay.close(grace_s=1.0)
     assert relay.counts.callback_errors == 0
     assert relay.counts.unanswered == 0
     router.table.check_integrity()

@@ -144,6 +144,7 @@ async def test_a_full_engine_is_relieved_by_the_queue_of_a_running_router() -> N
             return await looked.answer(request)
         under_way.append(1)
         await going_on.wait()
+        under_way.pop()
         return web.json_response({"choices": []})
 
     config = ServeConfig(port=0, probe_interval_s=0.02, grace_s=0.1, state_file="")

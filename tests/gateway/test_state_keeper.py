@@ -34,8 +34,10 @@ class Listeners:
 async def keeping(path: Path | None, listeners: Listeners, interval_s: float = 60.0) -> AsyncIterator[StateKeeper]:
     keeper = StateKeeper(path, interval_s)
     keeper.start(listeners.take)
-    yield keeper
-    await keeper.close()
+    try:
+        yield keeper
+    finally:
+        await keeper.close()
 
 
 async def loaded(path: Path, workers: set[str] = _WORKERS) -> tuple[LaneState, ...]:

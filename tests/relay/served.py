@@ -44,9 +44,11 @@ async def serving(decide: Decide, options: RelayOptions | None = None) -> AsyncI
         await decide(server, arrival)
 
     host, port = await server.start("127.0.0.1", 0, on_arrival)
-    async with aiohttp.ClientSession() as client:
-        yield Served(server, f"http://{host}:{port}", client, outcomes)
-    await server.close(grace_s=1.0)
+    try:
+        async with aiohttp.ClientSession() as client:
+            yield Served(server, f"http://{host}:{port}", client, outcomes)
+    finally:
+        await server.close(grace_s=1.0)
 
 
 @asynccontextmanager
@@ -59,8 +61,10 @@ async def working(handler: WorkerHandler, tls: ssl.SSLContext | None = None) -> 
     await runner.setup()
     listener = socket.create_server(("127.0.0.1", 0))
     await web.SockSite(runner, listener, ssl_context=tls).start()
-    yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
-    await runner.cleanup()
+    try:
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        await runner.cleanup()
 
 
 def nobody() -> str:
