@@ -15,11 +15,17 @@ class PolicyRequest:
 
     sequence: how many requests were dispatched before this one.
     output_tokens: how many tokens the answer is expected to have.
+    now: seconds of the router's clock.
+    token_ids: the prompt as far as it is known, or None; for policies that keep a picture of caches of their own.
+    session: what the client names as its conversation.
     """
 
     prompt_tokens: int
     output_tokens: float
     sequence: int
+    now: float = 0.0
+    token_ids: Sequence[int] | None = None
+    session: str | None = None
 
 
 @dataclass(slots=True)

@@ -178,9 +178,7 @@ class Router:
         lookup = Lookup(request, workers, self.index, self.block_sizes, self._models, now, held, shorten)
         holdings = [lookup.best_lane(worker, rng) for worker in lookup.workers]
         candidates = [self._candidate(*each, request, now) for each in zip(lookup.workers, holdings, strict=True)]
-        asked = PolicyRequest(
-            request.prompt_tokens, self.calibration.output_tokens(request.max_tokens), self._dispatched
-        )
+        asked = self._asked(request, now)
         policy, costs = self._costs(asked, candidates, rng)
         position = cheapest(costs, rng)
         chosen, holding = candidates[position], holdings[position]
@@ -242,6 +240,12 @@ class Router:
         if decision.request.stream and outcome.first_byte_at is not None and output_tokens > 1:
             seconds = outcome.ended_at - outcome.first_byte_at
             self.calibration.observe_decode(decision.worker.key, decision.running, output_tokens, seconds)
+
+    def _asked(self, request: RouteRequest, now: float) -> PolicyRequest:
+        output_tokens = self.calibration.output_tokens(request.max_tokens)
+        return PolicyRequest(
+            request.prompt_tokens, output_tokens, self._dispatched, now, request.token_ids, request.session
+        )
 
     def _shorten(self, workers: Sequence[Worker], now: float) -> Shorten | None:
         """What picks from workers that are too many to look at each."""
