@@ -77,7 +77,7 @@ class Proxy:
         if request is None:
             return self._read_and_handle(arrival, endpoint)
         self._count(request, endpoint)
-        if self._must_wait(request):
+        if self.room is not None and self.room.concerns(request):
             return self._see_through(arrival, request)
         verdict = self.router.route(request, time.monotonic(), self.rng)
         if isinstance(verdict, Refusal):
@@ -101,7 +101,7 @@ class Proxy:
         """Ask one worker after the other, the first one when it has room."""
         if self.relay.gone(arrival.request_id):
             return
-        if self.room is not None and self._must_wait(request):
+        if self.room is not None and self.room.concerns(request):
             verdict = await self.room.wait(arrival, request, self.tenant_of(arrival))
         else:
             verdict = self.router.route(request, time.monotonic(), self.rng)
@@ -152,11 +152,6 @@ class Proxy:
         if failed.kind in _UNREACHED or self.budget.take(now):
             return None
         return f"{decision.worker.shown} failed it ({failed.kind}), and so many requests fail that none is tried again"
-
-    def _must_wait(self, request: RouteRequest) -> bool:
-        """Whether a request that has just come has to wait. Where no worker is full that costs two looks."""
-        room = self.room
-        return room is not None and bool(self.router.table.saturated or len(room)) and room.concerns(request)
 
     def _count(self, request: RouteRequest, endpoint: Endpoint) -> None:
         self.budget.request()

@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from warmroute.admission import Waiter, WaitingQueue
 from warmroute.diagnostics.failover_metrics import QueueFigures
-from warmroute.errors import RefusalReason
 from warmroute.gateway.relay import Arrival
-from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest, all_saturated
+from warmroute.router import Decision, Outcome, Refusal, Router, RouteRequest, RouteWaiter, Turn, Turns
 
 PRIORITY_HEADER = "x-warmroute-priority"
 """A request's class: a whole number, lower first, as vLLM's `priority`; 0 without it."""
@@ -25,10 +23,9 @@ _TICK_S = 0.1
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting(Waiter):
+class _Waiting(RouteWaiter):
     """A request that waits; its handler wakes up with what became of it, None where its client has left."""
 
-    request: RouteRequest
     arrival_id: int
     ended: "asyncio.Future[Decision | Refusal | None]"
 
@@ -42,10 +39,7 @@ class WaitingCounts:
 
 
 class WaitingRoom:
-    """Lets requests wait, and gives each its decision when a worker has room for it.
-
-    The decision is made, and booked, at the moment at which the room is noticed: who arrives meanwhile cannot take it.
-    """
+    """Lets requests wait, and wakes the handler of each once it has its turn."""
 
     def __init__(
         self,
@@ -58,31 +52,29 @@ class WaitingRoom:
         self.counts = WaitingCounts()
         self.timeout_s = timeout_s
         self._router = router
-        self._rng = rng
         self._clock = clock
-        self._queue: WaitingQueue[_Waiting] = WaitingQueue(size)
+        self._turns: Turns[_Waiting] = Turns(router, rng, size)
         self._by_arrival: dict[int, _Waiting] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._planned = False
         router.table.has_room = self._has_room
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._turns)
 
     def resize(self, size: int) -> None:
         """Let at most so many wait from now on; 0: nobody."""
-        self._queue.size = max(size, len(self._queue))
+        self._turns.queue.size = max(size, len(self._turns))
 
     def figures(self) -> QueueFigures:
         """What metrics tell of it."""
         now = self._clock()
-        oldest_s = max((now - waiter.arrived_at for waiter in self._queue), default=0.0)
-        return QueueFigures(len(self._queue), oldest_s, self.counts.ends, self.counts.waited_s)
+        oldest_s = max((now - waiter.arrived_at for waiter in self._turns.queue), default=0.0)
+        return QueueFigures(len(self._turns), oldest_s, self.counts.ends, self.counts.waited_s)
 
     def concerns(self, request: RouteRequest) -> bool:
         """Whether a request that has just come has to wait: for room, or behind others who do."""
-        now = self._clock()
-        return self._queue.waits_for(request.model) or all_saturated(self._router.table, request.model, (), now)
+        return self._turns.concerns(request, self._clock())
 
     async def wait(self, arrival: Arrival, request: RouteRequest, tenant: str) -> Decision | Refusal | None:
         """The decision on a request, booked, once a worker has room for it; or why there is none.
@@ -90,15 +82,14 @@ class WaitingRoom:
         None where its client has left. A decision that nobody waits for any more is given back.
         """
         now = self._clock()
-        preview = self._router.explain(request, now, self._rng)
-        if isinstance(preview, Refusal):
-            return self._router.refuse(request, preview)
-        rate = preview.candidates[preview.position].rates.prefill_tokens_per_s
+        work_s = self._turns.work_s(request, now)
+        if isinstance(work_s, Refusal):
+            return work_s
         waiter = _Waiting(
             model=request.model,
             tenant=tenant,
             priority=_priority(arrival.header(PRIORITY_HEADER)),
-            work_s=max(0, request.prompt_tokens - preview.cached_tokens) / rate,
+            work_s=work_s,
             arrived_at=now,
             deadline=now + _timeout_s(arrival.header(TIMEOUT_HEADER), self.timeout_s),
             request=request,
@@ -110,19 +101,19 @@ class WaitingRoom:
     def left(self, arrival_id: int) -> None:
         """A client has gone: if its request waits, it waits no longer. To be told of every arrival that has ended."""
         waiter = self._by_arrival.get(arrival_id)
-        if waiter is not None and self._queue.remove(waiter):
+        if waiter is not None and self._turns.queue.remove(waiter):
             self._end(waiter, None, "client-gone")
 
     def check_integrity(self) -> None:
         """Assert that the queue is whole, and that somebody waits for each that is in it."""
-        self._queue.check_integrity()
-        assert {id(waiter) for waiter in self._queue} == {id(waiter) for waiter in self._by_arrival.values()}
+        self._turns.queue.check_integrity()
+        assert {id(waiter) for waiter in self._turns.queue} == {id(waiter) for waiter in self._by_arrival.values()}
 
     async def _wait(self, waiter: _Waiting, now: float) -> Decision | Refusal | None:
         self._by_arrival[waiter.arrival_id] = waiter
-        loser = self._queue.offer(waiter)
-        if loser is not None:
-            self._turn_away(loser, RefusalReason.QUEUE_FULL, f"{len(self._queue)} requests wait already", now)
+        turned_away = self._turns.enter(waiter, now)
+        if turned_away is not None:
+            self._take(turned_away)
         self._plan()
         try:
             return await waiter.ended
@@ -133,7 +124,7 @@ class WaitingRoom:
     def _abandon(self, waiter: _Waiting) -> None:
         """The handler has been cancelled, maybe after the decision was made."""
         self._by_arrival.pop(waiter.arrival_id, None)
-        self._queue.remove(waiter)
+        self._turns.queue.remove(waiter)
         decided = waiter.ended.result() if waiter.ended.done() and not waiter.ended.cancelled() else None
         if isinstance(decided, Decision):
             self._router.settle(decided, Outcome(False, False, self._clock(), unsent=True))
@@ -152,21 +143,14 @@ class WaitingRoom:
         """Turn away whose time is over, and give those their turn for whom there is room."""
         self._planned = False
         now = self._clock()
-        for waiter in self._queue.expire(now):
-            waited = f"no worker had room within {now - waiter.arrived_at:.1f} s"
-            self._turn_away(waiter, RefusalReason.QUEUE_DEADLINE, waited, now)
-        fits = self._fits(now)
-        while (next_one := self._queue.pop(now, fits)) is not None:
-            verdict = self._router.route(next_one.request, now, self._rng)
-            self._end(next_one, verdict, "routed" if isinstance(verdict, Decision) else verdict.reason.value)
+        for expired in self._turns.expire(now):
+            self._take(expired)
+        while (turn := self._turns.next(now)) is not None:
+            self._take(turn)
         self._set_timer()
 
-    def _fits(self, now: float) -> Callable[[str | None], bool]:
-        return lambda model: not all_saturated(self._router.table, model, (), now)
-
-    def _turn_away(self, waiter: _Waiting, reason: RefusalReason, detail: str, now: float) -> None:
-        refusal = Refusal(reason, detail, self._queue.retry_after_s(now))
-        self._end(waiter, self._router.refuse(waiter.request, refusal), reason.value)
+    def _take(self, turn: Turn[_Waiting]) -> None:
+        self._end(turn.waiter, turn.verdict, turn.word)
 
     def _end(self, waiter: _Waiting, verdict: Decision | Refusal | None, end: str) -> None:
         self._by_arrival.pop(waiter.arrival_id, None)

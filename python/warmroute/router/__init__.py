@@ -3,14 +3,18 @@
 from warmroute.router.decision import Decision, Outcome, Refusal, RouteRequest, RouterObserver, WorkerCost
 from warmroute.router.eligibility import all_saturated, anyone_well, eligible
 from warmroute.router.router import Router
+from warmroute.router.turns import RouteWaiter, Turn, Turns
 
 __all__ = [
     "Decision",
     "Outcome",
     "Refusal",
     "RouteRequest",
+    "RouteWaiter",
     "Router",
     "RouterObserver",
+    "Turn",
+    "Turns",
     "WorkerCost",
     "all_saturated",
     "anyone_well",
