@@ -6,7 +6,7 @@ a frozen one of a dozen fields takes 3 us more, and each request makes four.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from warmroute.block import BlockHashes, Namespace, Overlap
 from warmroute.cache_model import Tail
@@ -182,6 +182,7 @@ class Outcome:
         return self.refused or self.unsent or (self.worker_failed and self.first_byte_at is None)
 
 
+@runtime_checkable
 class RouterObserver(Protocol):
     """Somebody who is told what the router did; handed in, never imported."""
 

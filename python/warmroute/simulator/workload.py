@@ -13,13 +13,15 @@ class Turn:
     """One request. The engine computes `prompt` and then gives `answer`, both of one token at least.
 
     It comes `wait_s` after the end of the turn at position `after` of its session, or, without one, after the
-    session's start. Several turns after the same one run side by side.
+    session's start. Several turns after the same one run side by side. `max_tokens` is the limit that the client
+    names, None where it names none.
     """
 
     prompt: Tokens
     answer: Tokens
     after: int | None = None
     wait_s: float = 0.0
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
