@@ -99,11 +99,18 @@ class FleetPlan:
 
 
 class Workload(Protocol):
-    """A workload by its name; `about` says in one line what it is. `fleet` is the one that it is meant for."""
+    """What is asked of whom. A workload is a value: it does not change."""
 
-    name: str
-    about: str
-    fleet: FleetPlan
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def about(self) -> str:
+        """One line that says what it is."""
+
+    @property
+    def fleet(self) -> FleetPlan:
+        """The fleet that it is meant for."""
 
     def stages(self, seed: int) -> Iterable[Stage]:
         """The stages, equal for equal seeds; made one after the other, so they need not fit into memory together."""
