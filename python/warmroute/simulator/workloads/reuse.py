@@ -31,10 +31,10 @@ def reuse(workload: Workload, seed: int, block_size: int | None = None) -> Reuse
     block_size: by default that of the workload's first engine. Requests come in the order of their times as if every
     answer took no time. What is not counted is kept as well: warm-up stages are, in the cache.
     """
-    cache = _EndlessCache(block_size or workload.fleet.engine(0).block_size)
+    cache = EndlessCache(block_size or workload.fleet.engine(0).block_size)
     sessions = requests = prompt_tokens = answer_tokens = cached_tokens = 0
     for stage in workload.stages(seed):
-        for turn in _in_order(stage):
+        for turn in in_order(stage):
             cached = cache.put(turn.prompt, turn.answer)
             if stage.counted:
                 requests += 1
@@ -45,7 +45,9 @@ def reuse(workload: Workload, seed: int, block_size: int | None = None) -> Reuse
     return Reuse(sessions, requests, prompt_tokens, answer_tokens, cached_tokens)
 
 
-class _EndlessCache:
+class EndlessCache:
+    """A cache of blocks of so many tokens that never has to let one go."""
+
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self._held = set[int]()
@@ -69,7 +71,7 @@ class _EndlessCache:
         return held
 
 
-def _in_order(stage: Stage) -> Iterator[Turn]:
+def in_order(stage: Stage) -> Iterator[Turn]:
     """The stage's turns by time, where answers take none."""
     times = (_times(session, position) for position, session in enumerate(stage.sessions))
     for _, session, turn in heapq.merge(*times):
