@@ -13,6 +13,8 @@
       RouterUnreachable      (in cli.router_page) no router answers a command that looks into one
       PageRefused            (in cli.router_page) the router answered such a command with an error
       UnusableState          (in gateway.state_file) a state file cannot be read or written
+      PolicyFailed           (in simulator.world) the policy of a simulation raised an error
+      RunFailed              (in simulator.many) one of several simulations failed, or its process ended
 
 A refusal is a value, not an error: `Refusal(RefusalReason.NO_WORKER_READY)` becomes a status code at the border.
 """
