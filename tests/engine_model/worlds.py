@@ -24,7 +24,10 @@ def options(**changes: float | bool | None) -> EngineOptions:
         "max_num_seqs": 8,
         "step_base_s": 1.0,
         "step_per_running_s": 0.0,
+        "step_per_context_token_s": 0.0,
         "prefill_tokens_per_s": 1e9,
+        "prefill_context_tokens": 0.0,
+        "mixed_step_factor": 1.0,
         "request_overhead_s": 0.0,
     }
     return EngineOptions(**(small | changes))  # type: ignore[arg-type]

@@ -21,6 +21,9 @@ POD = EngineOptions(
     prefill_tokens_per_s=2_200.0,
     step_base_s=0.027,
     step_per_running_s=0.000_3,
+    step_per_context_token_s=0.0,
+    prefill_context_tokens=0.0,
+    mixed_step_factor=1.0,
     request_overhead_s=0.0,
 )
 

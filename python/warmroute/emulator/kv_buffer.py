@@ -1,13 +1,15 @@
 """KV events as TensorRT-LLM keeps them until somebody asks (`KVCacheEventSerializer` in `tensorrt_llm/_utils.py`).
 
 Its radix tree has one block for each hash, where the modelled cache may have several copies: `stored` tells of the
-first and `removed` of the last one. Nothing is said of a cleared cache but that its blocks are removed.
+first and `removed` of the last one. A block has one level there: here it is the fastest tier that holds it. Nothing is
+said of a cleared cache but that its blocks are removed.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from warmroute.block import Tier
 from warmroute.engine_model import EngineOptions, KvChange, KvCleared, KvRemoved, KvStored
 
 _PRIORITY = 35
@@ -20,7 +22,7 @@ class KvBuffer:
         self._options = options
         self._rank = rank
         self._events: deque[dict[str, Any]] = deque(maxlen=limit)
-        self._copies: Counter[int] = Counter()
+        self._copies: dict[int, list[int]] = {}
         self._next = 0
         self._begin()
 
@@ -31,7 +33,7 @@ class KvBuffer:
                 case KvStored():
                     self._store(change)
                 case KvRemoved():
-                    self._remove(change.block_hash)
+                    self._remove(change.block_hash, change.tier)
                 case KvCleared():
                     self._add({"type": "removed", "block_hashes": list(self._copies)})
                     self._copies.clear()
@@ -50,31 +52,46 @@ class KvBuffer:
         return events
 
     def _begin(self) -> None:
-        self._add({"type": "created", "num_blocks_per_cache_level": [self._options.num_blocks, 0]})
+        disk = [self._options.disk_blocks] if self._options.disk_blocks else []
+        levels = [self._options.num_blocks, self._options.host_blocks, *disk]
+        self._add({"type": "created", "num_blocks_per_cache_level": levels})
 
     def _store(self, change: KvStored) -> None:
-        """Tell of the blocks that are new, one chain for each run of them."""
+        """Tell of the blocks that are new, one chain for each run of them, and of those that came to a faster tier."""
         size, parent = change.block_size, change.parent
         chain: list[dict[str, Any]] = []
         for at, block_hash in enumerate(change.block_hashes):
-            if self._copies[block_hash]:
-                self._add_chain(parent, chain)
-                chain, parent = [], block_hash
-            else:
+            copies = self._copies.setdefault(block_hash, [0] * len(Tier))
+            before = _level(copies)
+            copies[change.tier] += 1
+            if before is None:
                 tokens = change.token_ids[at * size : (at + 1) * size]
                 chain.append(_block(block_hash, tokens, change.namespace.salt))
-            self._copies[block_hash] += 1
+            else:
+                self._add_chain(parent, chain)
+                chain, parent = [], block_hash
+                self._add_move(block_hash, before, min(before, change.tier))
         self._add_chain(parent, chain)
 
     def _add_chain(self, parent: int | None, blocks: list[dict[str, Any]]) -> None:
         if blocks:
             self._add({"type": "stored", "parent_hash": parent, "blocks": blocks})
 
-    def _remove(self, block_hash: int) -> None:
-        self._copies[block_hash] -= 1
-        if not self._copies[block_hash]:
+    def _remove(self, block_hash: int, tier: Tier) -> None:
+        copies = self._copies[block_hash]
+        before = _level(copies)
+        copies[tier] -= 1
+        after = _level(copies)
+        if after is None:
             del self._copies[block_hash]
             self._add({"type": "removed", "block_hashes": [block_hash]})
+        elif before is not None:
+            self._add_move(block_hash, before, after)
+
+    def _add_move(self, block_hash: int, old: int, new: int) -> None:
+        if old != new:
+            level = {"type": "event_diff", "old_value": old, "new_value": new}
+            self._add({"type": "updated", "block_hash": block_hash, "cache_level": level, "priority": None})
 
     def _add(self, data: dict[str, Any]) -> None:
         event = {"event_id": self._next, "data": data, "window_size": self._options.context_tokens}
@@ -82,6 +99,11 @@ class KvBuffer:
             event["attention_dp_rank"] = self._rank
         self._events.append(event)
         self._next += 1
+
+
+def _level(copies: Sequence[int]) -> int | None:
+    """The fastest tier of which there are copies."""
+    return next((tier for tier, count in enumerate(copies) if count), None)
 
 
 def _block(block_hash: int, token_ids: Sequence[int], salt: str | None) -> dict[str, Any]:

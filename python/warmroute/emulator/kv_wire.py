@@ -2,16 +2,19 @@
 
 A batch is the array `[timestamp, events, rank]`. An event is a map with its name under "type" since 0.24, in which
 fields that have a default and equal it are left out; before, it was an array of its name and all fields in order.
-Field order and defaults are those of vLLM 0.33 for maps, of 0.23 for arrays.
+Field order and defaults are those of vLLM 0.33 for maps, of 0.23 for arrays. Blocks in slower tiers are announced as
+vLLM's offloading connector does by default: by their hashes, without tokens, parent and size.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
+from warmroute.block import Tier
 from warmroute.engine_model import KvChange, KvRemoved, KvStored
 
-_MEDIUM = "GPU"
+# As vLLM's worker and connectors, LMCache and SGLang call them.
+_MEDIA = {Tier.DEVICE: "GPU", Tier.HOST: "CPU", Tier.DISK: "DISK"}
 _GROUP = 0
 _KIND = "full_attention"
 
@@ -91,14 +94,14 @@ class KvWire:
                 token_ids=list(change.token_ids),
                 block_size=change.block_size,
                 lora_id=None,
-                medium=_MEDIUM,
+                medium=_MEDIA[change.tier],
                 lora_name=change.namespace.adapter,
-                extra_keys=_extra_keys(change),
+                extra_keys=_extra_keys(change) if change.token_ids else None,
                 group_idx=_GROUP,
                 kv_cache_spec_kind=_KIND,
             )
         if isinstance(change, KvRemoved):
-            return self._removed(block_hashes=[change.block_hash], medium=_MEDIUM, group_idx=_GROUP)
+            return self._removed(block_hashes=[change.block_hash], medium=_MEDIA[change.tier], group_idx=_GROUP)
         return self._cleared()
 
 

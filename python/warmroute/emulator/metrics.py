@@ -118,12 +118,24 @@ class _StateCollector(Collector):
             ("prompt_tokens", "Prompt tokens processed.", [state.prompt_tokens for state in states]),
             ("generation_tokens", "Tokens generated.", [state.generation_tokens for state in states]),
             ("num_preemptions", "Preemptions.", [state.preemptions for state in states]),
+            *self._external(states),
         )
         for name, help, values in gauges:
             yield self._filled(GaugeMetricFamily(f"vllm:{name}", help, labels=_LABELS), values)
         for name, help, values in counters:
             yield self._filled(CounterMetricFamily(f"vllm:{name}", help, labels=_LABELS), values)
         yield self._cache_config()
+
+    def _external(self, states: Sequence[EngineState]) -> tuple[tuple[str, str, list[float]], ...]:
+        """What is behind the GPU is asked for the tokens that are not there; there only where there are such tiers."""
+        if not (self._options.host_blocks or self._options.disk_blocks):
+            return ()
+        queries: list[float] = [state.prefix_queries - state.prefix_hits for state in states]
+        hits: list[float] = [state.host_hits + state.disk_hits for state in states]
+        return (
+            ("external_prefix_cache_queries", "Tokens looked up in slower tiers.", queries),
+            ("external_prefix_cache_hits", "Tokens loaded from slower tiers.", hits),
+        )
 
     def _filled(self, family: GaugeMetricFamily | CounterMetricFamily, values: Sequence[float]) -> Metric:
         """`family` with one value for each rank."""

@@ -2,11 +2,23 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from warmroute.block import Namespace, hash_blocks
+from warmroute.block import Namespace, Tier, hash_blocks
 from warmroute.engine_model.block_pool import BlockPool
 from warmroute.engine_model.kv_change import KvChange, KvCleared, KvRemoved, KvStored
-from warmroute.engine_model.request import LiveRequest
+from warmroute.engine_model.options import EngineOptions
+from warmroute.engine_model.request import LiveRequest, Loading
+from warmroute.engine_model.slower_tiers import SlowerTiers, TierPool
+from warmroute.engine_model.step_time import prefill_s
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Blocks that come from one slower tier, one after the other in a prompt."""
+
+    pool: TierPool
+    block_hashes: Sequence[int]
 
 
 class KvCache:
@@ -20,13 +32,13 @@ class KvCache:
     It is never found: only full blocks are looked for.
     """
 
-    def __init__(
-        self, pool: BlockPool, block_size: int, enable_prefix_caching: bool, keeps_partial_blocks: bool = False
-    ) -> None:
-        self._pool = pool
+    def __init__(self, options: EngineOptions, keeps_partial_blocks: bool = False) -> None:
+        self._options = options
+        self._pool = BlockPool(options.num_blocks)
+        self._tiers = SlowerTiers(options)
         self._keeps_partial_blocks = keeps_partial_blocks
-        self._block_size = block_size
-        self._prefix_caching = enable_prefix_caching
+        self._block_size = options.block_size
+        self._prefix_caching = options.enable_prefix_caching
         self._changes: list[KvChange] = []
 
     @property
@@ -46,20 +58,54 @@ class KvCache:
             blocks.append(block)
         return blocks
 
+    def loads(self, live: LiveRequest, found: int, now: float) -> list[Load]:
+        """What to load of `live` behind its first `found` blocks, which the GPU holds, from the tiers that hold it.
+
+        As far as each stretch from one tier comes sooner than it would be computed.
+        """
+        loads: list[Load] = []
+        size = self._block_size
+        wanted = live.block_hashes[found : (live.known_tokens - 1) // size] if self._tiers.pools else ()
+        start = 0
+        while start < len(wanted) and (pool := self._tiers.pool_of(wanted[start])) is not None:
+            end = start + 1
+            while end < len(wanted) and self._tiers.pool_of(wanted[end]) is pool:
+                end += 1
+            tokens = (end - start) * size
+            if pool.load_ends_at(now, tokens) - now >= prefill_s(self._options, (found + start) * size, tokens):
+                break
+            loads.append(Load(pool, wanted[start:end]))
+            start = end
+        return loads
+
+    def begin_loads(self, live: LiveRequest, prefix: Sequence[int], loads: Sequence[Load], now: float) -> bool:
+        """Give `live` the blocks in `prefix` and new ones that are loaded; False, with nothing done, if blocks lack.
+
+        As in `admit` there must be room for all its known tokens.
+        """
+        if not self._has_room(live, prefix):
+            return False
+        # They are counted as used before the new blocks push others into their tiers.
+        live.loading = self._load(loads, now)
+        self._hold(live, prefix)
+        self._take(live, sum(len(load.block_hashes) for load in loads))
+        live.computed = len(live.blocks) * self._block_size
+        return True
+
+    def end_loads(self, live: LiveRequest) -> None:
+        """What was loaded for `live` is there, and can be found by others."""
+        live.loading = None
+        self._label(live, len(live.blocks))
+
     def admit(self, live: LiveRequest, prefix: Sequence[int], tokens: int) -> bool:
         """Give `live` the blocks in `prefix` and room for `tokens` more; False, with nothing done, if blocks lack.
 
         There must be room for all its known tokens, although later chunks get theirs later: otherwise prompts that
         are computed in chunks would push each other out (vLLM's `scheduler_reserve_full_isl`, on by default).
         """
-        computed = len(prefix) * self._block_size
-        whole = self._blocks_for(live.known_tokens) - len(prefix)
-        if whole + sum(map(self._pool.is_free, prefix)) > self._pool.free_blocks:
+        if not self._has_room(live, prefix):
             return False
-        self._pool.hold(prefix)
-        live.blocks.extend(prefix)
-        live.labelled_blocks = len(prefix)
-        live.computed = computed
+        self._hold(live, prefix)
         return self.grow(live, tokens)
 
     def grow(self, live: LiveRequest, tokens: int) -> bool:
@@ -100,18 +146,20 @@ class KvCache:
 
     def release(self, live: LiveRequest) -> None:
         """Take all blocks back; what was labelled stays findable until its block is handed out again."""
-        if self._keeps_partial_blocks:
+        if self._keeps_partial_blocks and live.loading is None:
             self._label_partial(live)
         self._pool.release(live.blocks)
         live.blocks = []
         live.labelled_blocks = 0
         live.computed = 0
+        live.loading = None
 
     def reset(self) -> bool:
         """Drop the prefix cache; False, with nothing done, while a request holds a block."""
         if self._pool.free_blocks != self._pool.num_blocks:
             return False
         self._pool.unlabel_all()
+        self._tiers.clear()
         self._changes.append(KvCleared())
         return True
 
@@ -120,9 +168,11 @@ class KvCache:
         changes, self._changes = self._changes, []
         return changes
 
-    def labels(self) -> dict[int, int]:
-        """How many blocks have each hash: what a listener to every change must believe."""
-        return self._pool.labels()
+    def labels(self, tier: Tier = Tier.DEVICE) -> dict[int, int]:
+        """How many blocks of a tier have each hash: what a listener to every change must believe."""
+        if tier is Tier.DEVICE:
+            return self._pool.labels()
+        return {block_hash: 1 for pool in self._tiers.pools if pool.tier is tier for block_hash in pool.blocks}
 
     def check_integrity(self, holders: Sequence[LiveRequest]) -> None:
         """Assert that the pool agrees with `holders`, and each holder with itself."""
@@ -130,16 +180,40 @@ class KvCache:
         for live in holders:
             assert len(live.blocks) == self._blocks_for(live.computed), "blocks do not fit the computed tokens"
             expected = live.computed // self._block_size if self._prefix_caching else 0
+            if live.loading is not None:
+                assert live.labelled_blocks < expected, "a load of nothing"
+                continue
             assert live.labelled_blocks == expected, "a full block without a hash, or a hash on a partial block"
+        self._tiers.check_integrity()
 
     def _blocks_for(self, tokens: int) -> int:
         return -(-tokens // self._block_size)
+
+    def _load(self, loads: Sequence[Load], now: float) -> Loading:
+        until, tokens = now, dict[Tier, int]()
+        for load in loads:
+            count = len(load.block_hashes) * self._block_size
+            until = max(until, load.pool.load(now, count, load.block_hashes))
+            tokens[load.pool.tier] = tokens.get(load.pool.tier, 0) + count
+        return Loading(until, tokens)
+
+    def _has_room(self, live: LiveRequest, prefix: Sequence[int]) -> bool:
+        fresh = self._blocks_for(live.known_tokens) - len(prefix)
+        return fresh + sum(map(self._pool.is_free, prefix)) <= self._pool.free_blocks
+
+    def _hold(self, live: LiveRequest, prefix: Sequence[int]) -> None:
+        self._pool.hold(prefix)
+        live.blocks.extend(prefix)
+        live.labelled_blocks = len(prefix)
+        live.computed = len(prefix) * self._block_size
 
     def _take(self, live: LiveRequest, count: int) -> None:
         for _ in range(count):
             block, lost = self._pool.take()
             live.blocks.append(block)
             if lost is not None:
+                if self._tiers.pools and self._pool.find(lost) is None:
+                    self._changes += self._tiers.spill(lost)
                 self._changes.append(KvRemoved(lost))
 
     def _label(self, live: LiveRequest, full_blocks: int) -> None:

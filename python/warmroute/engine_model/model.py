@@ -1,22 +1,28 @@
 """The engine: requests in, steps out."""
 
+from array import array
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warmroute.block import Tier
 from warmroute.engine_model.block_hasher import BlockHasher
-from warmroute.engine_model.block_pool import BlockPool
 from warmroute.engine_model.growth import Growth
 from warmroute.engine_model.kv_cache import KvCache
 from warmroute.engine_model.kv_change import KvChange
 from warmroute.engine_model.options import EngineOptions
 from warmroute.engine_model.request import LiveRequest, Request
 from warmroute.engine_model.scheduler import Scheduler
-from warmroute.engine_model.step import Output, Step, StepResult, step_duration
+from warmroute.engine_model.step import Batch, Output, Step, StepResult
 
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What an engine tells about itself: gauges (now) and counters (since its start)."""
+    """What an engine tells about itself: gauges (now) and counters (since its start).
+
+    `waiting` counts those that are loaded from a slower tier as well, as vLLM's metrics do. Of the `prefix_queries`
+    tokens `prefix_hits` were found on the GPU, `host_hits` and `disk_hits` came from slower tiers.
+    """
 
     running: int
     waiting: int
@@ -26,6 +32,8 @@ class EngineState:
     prefix_queries: int
     prefix_hits: int
     preemptions: int
+    host_hits: int = 0
+    disk_hits: int = 0
 
 
 class EngineModel:
@@ -43,9 +51,7 @@ class EngineModel:
     def __init__(self, options: EngineOptions, seed: int = 0, *, keeps_partial_blocks: bool = False) -> None:
         self.options = options
         self._hasher = BlockHasher(options.block_size, seed)
-        self._cache = KvCache(
-            BlockPool(options.num_blocks), options.block_size, options.enable_prefix_caching, keeps_partial_blocks
-        )
+        self._cache = KvCache(options, keeps_partial_blocks)
         self._scheduler = Scheduler(options, self._cache)
         self._requests: dict[str, LiveRequest] = {}
         self._arriving: deque[LiveRequest] = deque()
@@ -53,6 +59,8 @@ class EngineModel:
         self._told_next: list[KvChange] = []  # by iterations that had ended when the step in work was cut
         self._prompt_tokens = self._generation_tokens = self._prefix_queries = self._prefix_hits = 0
         self._preemptions = 0
+        self._tier_hits = {Tier.HOST: 0, Tier.DISK: 0}
+        self._is_stalled = False  # nobody could be scheduled, and nothing has happened since that may change it
 
     def fits(self, prompt_tokens: int, answer_tokens: int) -> bool:
         """True where a request of that size can be served at all."""
@@ -65,11 +73,11 @@ class EngineModel:
         assert answer, "a request without an answer"
         assert self.fits(len(prompt), len(answer)), "a request longer than the context"
         assert request.request_id not in self._requests, f"request id {request.request_id} is in use"
-        token_ids = [*prompt, *answer]
+        token_ids = _joined(prompt, answer)
         cached = self.options.enable_prefix_caching
         hashes = self._hasher.hashes(token_ids, request.namespace) if cached else []
         ready_at = now + self.options.request_overhead_s
-        live = LiveRequest(request, token_ids, hashes, ready_at, len(prompt), known_tokens=len(prompt))
+        live = LiveRequest(request, token_ids, hashes, ready_at, len(prompt), len(answer), known_tokens=len(prompt))
         self._requests[request.request_id] = live
         self._arriving.append(live)
         if self._current is not None:
@@ -87,36 +95,37 @@ class EngineModel:
             assert now is not None, "which iterations have begun?"
             self._cut(self._current, now)
         self._end(live)
+        self._is_stalled = False
         return True
 
     def wake_at(self, now: float) -> float | None:
-        """When the next step can start: now, at a later arrival, or (None) not before another request comes."""
-        if self._scheduler.running or self._scheduler.waiting:
+        """When the next step can start: now, later, or (None) not before another request comes.
+
+        Later means at an arrival, or when something has been loaded.
+        """
+        if not self._is_stalled and (self._scheduler.is_computing or self._scheduler.waiting):
             return now
-        return max(now, self._arriving[0].ready_at) if self._arriving else None
+        at = self._next_ready_at()
+        return None if at is None else max(now, at)
 
     def step(self, now: float, most_iterations: int = 1) -> Step | None:
-        """Start the next step, or None where nothing can be computed at `now`.
+        """Start the next step, or None where nothing can be computed at `now`: `wake_at` then says when.
 
         Up to `most_iterations` while the same requests decode: nobody ends, nobody can be admitted, blocks suffice.
         """
         assert self._current is None, "the step before has not been completed"
         while self._arriving and self._arriving[0].ready_at <= now:
             self._scheduler.waiting.append(self._arriving.popleft())
-        batch = self._scheduler.schedule()
-        if not batch.scheduled:
-            assert not self._scheduler.running, "requests that run, but none in the step"
+        batch = self._scheduler.schedule(now)
+        self._is_stalled = not batch.scheduled
+        if self._is_stalled:
+            assert not self._scheduler.is_computing, "requests that run, but none in the step"
             return None
-        self._preemptions += len(batch.preempted)
-        for admission in batch.admitted:
-            tokens = self._requests[admission.request_id].prompt_tokens
-            self._prefix_queries += tokens if self.options.enable_prefix_caching else 0
-            self._prefix_hits += admission.cached_tokens
-        seconds = step_duration(self.options, len(batch.scheduled), batch.prefill_tokens)
-        self._current = Step(batch, now, seconds)
-        if most_iterations > 1 and seconds > 0:
-            self._plan(self._current, most_iterations)
-        return self._current
+        self._count(batch)
+        self._current = step = Step(batch, now, batch.duration_s(self.options))
+        if most_iterations > 1 and step.iteration_s > 0:
+            self._plan(step, most_iterations)
+        return step
 
     def changes_until(self, step: Step, now: float) -> list[KvChange]:
         """What iterations of the step in work that have ended by `now` did to the cache, and was not told yet."""
@@ -140,12 +149,14 @@ class EngineModel:
 
     def _plan(self, step: Step, most: int) -> None:
         """Give the step as many iterations as it may have without anybody deciding anew."""
-        iterations = self._scheduler.repeats(step.batch, most)
-        if self._arriving and iterations > 1:
-            step.iterations = iterations
-            iterations = step.begun(self._arriving[0].ready_at)
-        step.iterations = iterations
-        if iterations > 1:
+        step.iterations = self._scheduler.repeats(step.batch, most)
+        if step.iterations == 1:
+            return
+        step.slowing_s = self.options.step_per_context_token_s * len(step.batch.scheduled)
+        ready_at = self._next_ready_at()
+        if ready_at is not None:
+            step.iterations = step.begun(ready_at)
+        if step.iterations > 1:
             step.growth = Growth(step.batch.scheduled, self.options.block_size)
 
     def complete(self, step: Step) -> StepResult:
@@ -181,29 +192,51 @@ class EngineModel:
         """Changes of the cache that no completed step has handed out yet."""
         return self._cache.take_changes()
 
-    def cached_hashes(self) -> dict[int, int]:
-        """Every hash that can be found in the cache, and on how many blocks."""
-        return self._cache.labels()
+    def cached_hashes(self, tier: Tier = Tier.DEVICE) -> dict[int, int]:
+        """Every hash that can be found in a tier of the cache, and on how many blocks."""
+        return self._cache.labels(tier)
 
     def state(self) -> EngineState:
         """Gauges and counters as of now."""
+        loading = len(self._scheduler.loading)
         return EngineState(
-            running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting),
+            running=len(self._scheduler.running) - loading,
+            waiting=len(self._scheduler.waiting) + loading,
             kv_usage=self._cache.usage,
             prompt_tokens=self._prompt_tokens,
             generation_tokens=self._generation_tokens,
             prefix_queries=self._prefix_queries,
             prefix_hits=self._prefix_hits,
             preemptions=self._preemptions,
+            host_hits=self._tier_hits[Tier.HOST],
+            disk_hits=self._tier_hits[Tier.DISK],
         )
 
     def check_integrity(self) -> None:
         """Assert that free and held blocks are all blocks, and that every request is in exactly one place."""
         running, waiting = self._scheduler.running, [*self._arriving, *self._scheduler.waiting]
         self._cache.check_integrity([*running, *waiting])
+        loading = [live for live in running if live.loading is not None]
+        assert {id(live) for live in loading} == {id(live) for live in self._scheduler.loading}, "a load got lost"
         assert len(running) <= self.options.max_num_seqs, "more requests run than may"
         assert sorted(self._requests) == sorted(live.request_id for live in [*running, *waiting]), "a request got lost"
+
+    def _next_ready_at(self) -> float | None:
+        """When the next of those that come, or are loaded, can be scheduled."""
+        at = self._arriving[0].ready_at if self._arriving else None
+        loaded_at = self._scheduler.loaded_at if self._scheduler.loading else None
+        return at if loaded_at is None else loaded_at if at is None else min(at, loaded_at)
+
+    def _count(self, batch: Batch) -> None:
+        """Count what happened when `batch` was scheduled."""
+        self._preemptions += len(batch.preempted)
+        for admission in batch.admitted:
+            tokens = self._requests[admission.request_id].prompt_tokens
+            self._prefix_queries += tokens if self.options.enable_prefix_caching else 0
+            self._prefix_hits += admission.cached_tokens
+            for tier, loaded in batch.loaded.get(admission.request_id, {}).items():
+                self._tier_hits[tier] += loaded
+                self._prefix_hits -= loaded
 
     def _end(self, live: LiveRequest) -> None:
         del self._requests[live.request_id]
@@ -212,3 +245,10 @@ class EngineModel:
             self._arriving.remove(live)
         else:
             self._scheduler.end(live)
+
+
+def _joined(prompt: Sequence[int], answer: Sequence[int]) -> "array[int]":
+    """Both in one array; 1 us for two arrays of some thousand ids, where a list takes 100."""
+    token_ids = array("I", prompt)
+    token_ids.extend(answer if isinstance(answer, array) else array("I", answer))
+    return token_ids

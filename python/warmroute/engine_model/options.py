@@ -5,17 +5,23 @@ from dataclasses import dataclass
 from warmroute.config import option
 from warmroute.errors import ConfigError
 
+_NOT_NEGATIVE = (
+    "step_base_s",
+    "step_per_running_s",
+    "step_per_context_token_s",
+    "prefill_context_tokens",
+    "request_overhead_s",
+    "host_blocks",
+    "disk_blocks",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Size and speed of one engine. Raises ConfigError where no engine could run that way.
 
-    Sources of the defaults: llm-d's published runs of Qwen3-32B on 8 pods of 2 H100-80GB in 2026 (vLLM 0.19 and later,
-    gpu-memory-utilization 0.95: 341k tokens of KV a pod; max-num-batched-tokens 8192; max-num-seqs as vLLM's default).
-    The three terms of the step time and the request overhead are a fit to their tables. As a check, the workload of
-    those runs (150 prefixes of 6,300 tokens, 5 questions of 1,284 to each, 1,000 tokens of answer, at 60 requests/s)
-    on 8 of these models, with every prefix on one engine, gives 18.4k tokens/s and a TTFT p90 of 0.25 s where 15.7k to
-    17.1k and 0.22 to 0.30 s were published; round robin gives 7.8k where 6.6k were.
+    The defaults are the pod of `presets.QWEN3_32B_H100_TP2`, where the source of each figure is told, in vLLM's default
+    blocks of 16. How a step's time is made of these figures: `step_time.py`.
     """
 
     block_size: int = option(16, "tokens in one KV block")
@@ -26,19 +32,32 @@ class EngineOptions:
     max_num_batched_tokens: int = option(8192, "token budget of one step")
     max_num_seqs: int = option(256, "most requests in one step")
     enable_prefix_caching: bool = option(True, "keep the blocks of finished requests for equal prefixes")
-    step_base_s: float = option(0.0135, "seconds of a step that computes nothing")
-    step_per_running_s: float = option(0.00028, "seconds that each request in a step adds (at about 8k context)")
-    prefill_tokens_per_s: float = option(18_000.0, "prompt tokens computed per second")
+    step_base_s: float = option(0.0125, "seconds of a step that computes nothing")
+    step_per_running_s: float = option(0.000_01, "seconds that each request in a step adds, however long it is")
+    step_per_context_token_s: float = option(
+        39.1e-9, "seconds that a step takes longer for each token whose KV its decoding requests read"
+    )
+    prefill_tokens_per_s: float = option(
+        23_200.0, "prompt tokens computed per second at the beginning of a prompt, in steps that decode nothing"
+    )
+    prefill_context_tokens: float = option(
+        31_000.0, "tokens of context after which a prompt token costs twice as much, for attention; 0: it never does"
+    )
+    mixed_step_factor: float = option(1.5, "how many times longer a prefill takes in steps that decode as well")
     request_overhead_s: float = option(0.15, "seconds between a request's arrival and its first chance to be scheduled")
+    host_blocks: int = option(0, "KV blocks in CPU memory, for those evicted from the GPU; 0: no such tier")
+    disk_blocks: int = option(0, "KV blocks on disk, for those evicted from the tier before; 0: no such tier")
+    host_load_tokens_per_s: float = option(95_000.0, "tokens per second whose KV comes back from CPU memory")
+    disk_load_tokens_per_s: float = option(19_000.0, "tokens per second whose KV comes back from disk")
 
     def __post_init__(self) -> None:
         for name in ("block_size", "num_blocks", "max_num_batched_tokens", "max_num_seqs"):
             _require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("step_base_s", "step_per_running_s", "request_overhead_s"):
+        for name in _NOT_NEGATIVE:
             _require(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
-        _require(
-            self.prefill_tokens_per_s > 0, f"prefill_tokens_per_s must be above 0, not {self.prefill_tokens_per_s}"
-        )
+        for name in ("prefill_tokens_per_s", "host_load_tokens_per_s", "disk_load_tokens_per_s"):
+            _require(getattr(self, name) > 0, f"{name} must be above 0, not {getattr(self, name)}")
+        _require(self.mixed_step_factor >= 1, f"mixed_step_factor must be at least 1, not {self.mixed_step_factor}")
         if self.max_model_len is not None:
             _require(self.max_model_len >= 1, f"max_model_len must be at least 1, not {self.max_model_len}")
             # As vLLM at start: one request of full length must fit, otherwise preemption could never make room for it.
@@ -50,7 +69,7 @@ class EngineOptions:
 
     @property
     def capacity_tokens(self) -> int:
-        """Tokens whose KV the engine holds."""
+        """Tokens whose KV the GPU holds."""
         return self.block_size * self.num_blocks
 
     @property

@@ -1,9 +1,10 @@
 """A request as the engine sees it: token ids in, a known number of token ids out."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from warmroute.block import Namespace
+from warmroute.block import Namespace, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,14 @@ class Request:
     namespace: Namespace = field(default_factory=Namespace)
 
 
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Tokens of a prompt that come from slower tiers, and when the last of them are there."""
+
+    until: float
+    tokens: Mapping[Tier, int]
+
+
 @dataclass(slots=True, eq=False)
 class LiveRequest:
     """A request from submission to its end, with the state that the scheduler and the cache keep on it.
@@ -29,20 +38,23 @@ class LiveRequest:
 
     `cached_tokens` were found in the prefix cache at the first admission; the KV of `computed` tokens is in `blocks`;
     `known_tokens` are the prompt and what was generated. A generated token enters the cache with the step that takes
-    it as input, so the last one of an answer never does.
+    it as input, so the last one of an answer never does. While there is `loading`, the last of the computed tokens are
+    on their way from slower tiers, and the request can do nothing.
     """
 
     request: Request
-    token_ids: list[int]
+    token_ids: "array[int]"
     block_hashes: Sequence[int]
     ready_at: float
     prompt_tokens: int
+    answer_tokens: int
     known_tokens: int
     computed: int = 0
     generated: int = 0
     blocks: list[int] = field(default_factory=list)
     labelled_blocks: int = 0
     cached_tokens: int | None = None
+    loading: Loading | None = None
     ended: bool = False
 
     @property

@@ -2,7 +2,8 @@
 
 The order of decisions is that of vLLM's `v1/core/sched/scheduler.py`: running requests first, each with as many tokens
 as the budget allows; where blocks run out the youngest running request gives up its own and waits in front; new
-requests are admitted only in a step that preempted nobody.
+requests are admitted only in a step that preempted nobody. A request whose prefix comes from a slower tier has its
+blocks, and its place among the running, while it is loaded; it is the first to give them up.
 """
 
 from collections import deque
@@ -11,23 +12,37 @@ from warmroute.engine_model.kv_cache import KvCache
 from warmroute.engine_model.options import EngineOptions
 from warmroute.engine_model.request import LiveRequest
 from warmroute.engine_model.step import Admission, Batch
+from warmroute.engine_model.step_time import Chunk
 
 
 class Scheduler:
-    """The queue of waiting requests and the list of running ones, oldest first in both."""
+    """The queue of waiting requests and the list of running ones, oldest first in both; of these some are `loading`."""
 
     def __init__(self, options: EngineOptions, cache: KvCache) -> None:
         self._options = options
         self._cache = cache
         self.waiting: deque[LiveRequest] = deque()
         self.running: list[LiveRequest] = []
+        self.loading: list[LiveRequest] = []
 
-    def schedule(self) -> Batch:
+    @property
+    def is_computing(self) -> bool:
+        """Whether somebody runs and is not being loaded."""
+        return len(self.running) > len(self.loading)
+
+    @property
+    def loaded_at(self) -> float | None:
+        """When the next load ends."""
+        return min((live.loading.until for live in self.loading if live.loading), default=None)
+
+    def schedule(self, now: float) -> Batch:
         """Choose the next step's requests and give them their blocks; an empty batch where there is nothing to do."""
         batch = Batch()
+        if self.loading:
+            self._end_loads(batch, now)
         budget = self._continue_running(batch, self._options.max_num_batched_tokens)
         if not batch.preempted:
-            self._admit_waiting(batch, budget)
+            self._admit_waiting(batch, budget, now)
         return batch
 
     def repeats(self, batch: Batch, most: int) -> int:
@@ -36,14 +51,14 @@ class Scheduler:
         Only where all decode, until the first of them ends, while blocks suffice. Whoever waits for room then waits on:
         decoding frees nothing. Only a block that it labels could shorten what the first in the queue needs.
         """
-        running = self.running
-        if batch.prefill_tokens or batch.preempted or batch.admitted or len(batch.scheduled) != len(running):
+        decoding = batch.scheduled
+        if batch.chunks or batch.preempted or len(decoding) + len(self.loading) != len(self.running):
             return 1
-        ends = min(len(live.request.answer_token_ids) - live.generated for live in running)
-        iterations = self._cache.affordable(running, min(most, ends))
-        if self.waiting and iterations > 1 and len(running) < self._options.max_num_seqs:
+        ends = min([live.answer_tokens - live.generated for live in decoding])
+        iterations = self._cache.affordable(decoding, min(most, ends))
+        if self.waiting and iterations > 1 and len(self.running) < self._options.max_num_seqs:
             wanted = self._cache.first_missing(self.waiting[0])
-            if wanted is not None and self._cache.will_label(running, iterations, wanted):
+            if wanted is not None and self._cache.will_label(decoding, iterations, wanted):
                 return 1
         return iterations
 
@@ -52,30 +67,55 @@ class Scheduler:
         live.ended = True
         if live in self.running:
             self.running.remove(live)
-            self._cache.release(live)
+            self._give_up(live)
         else:
             self.waiting.remove(live)
+
+    def _give_up(self, live: LiveRequest) -> None:
+        """Take the blocks of `live` back, which may wait for some of them to be loaded."""
+        if live.loading is not None:
+            self.loading.remove(live)
+        self._cache.release(live)
+
+    def _end_loads(self, batch: Batch, now: float) -> None:
+        for live in list(self.loading):
+            if live.loading is not None and live.loading.until <= now:
+                if live.cached_tokens is None:
+                    batch.loaded[live.request_id] = live.loading.tokens
+                self._note_admission(live, batch, live.computed)
+                self.loading.remove(live)
+                self._cache.end_loads(live)
 
     def _continue_running(self, batch: Batch, budget: int) -> int:
         """Schedule running requests; the part of `budget` that is left."""
         index = 0
         while index < len(self.running) and budget > 0:
             live = self.running[index]
-            tokens = min(live.known_tokens - live.computed, budget)
-            if not (self._cache.grow(live, tokens) or self._grow_by_preemption(live, tokens, batch)):
-                break
+            if live.loading is not None:
+                index += 1
+                continue
+            start = live.computed
+            tokens = min(live.known_tokens - start, budget)
+            if not self._cache.grow(live, tokens):
+                if not self._grow_by_preemption(live, tokens, batch):
+                    break
+                index = self.running.index(live)  # somebody before it may have gone
             if tokens > 1 or not live.generated:  # one token after another is decoding
-                batch.prefill_tokens += tokens
+                batch.chunks.append(Chunk(live.request_id, start, tokens))
             batch.scheduled.append(live)
             budget -= tokens
             index += 1
         return budget
 
     def _grow_by_preemption(self, live: LiveRequest, tokens: int, batch: Batch) -> bool:
-        """Make room for `tokens` of `live` by preemption of the youngest; False if that was `live` itself."""
+        """Make room for `tokens` of `live` by preemption; False if that came to `live` itself.
+
+        Whoever is being loaded goes first, as nothing is computed for it yet, then the youngest.
+        """
         while True:
-            youngest = self.running.pop()
-            self._cache.release(youngest)
+            youngest = self.loading[-1] if self.loading else self.running[-1]
+            self.running.remove(youngest)
+            self._give_up(youngest)
             self.waiting.appendleft(youngest)
             batch.preempted.append(youngest.request_id)
             if youngest is live:
@@ -83,18 +123,29 @@ class Scheduler:
             if self._cache.grow(live, tokens):
                 return True
 
-    def _admit_waiting(self, batch: Batch, budget: int) -> None:
+    def _admit_waiting(self, batch: Batch, budget: int, now: float) -> None:
         while self.waiting and budget > 0 and len(self.running) < self._options.max_num_seqs:
             live = self.waiting[0]
             prefix = self._cache.cached_prefix(live)
+            loads = self._cache.loads(live, len(prefix), now)
+            if loads:
+                if not self._cache.begin_loads(live, prefix, loads, now):
+                    break
+                self.loading.append(live)
+                self.running.append(self.waiting.popleft())
+                continue
             cached = len(prefix) * self._options.block_size
             tokens = min(live.known_tokens - cached, budget)
             if not self._cache.admit(live, prefix, tokens):
                 break
             self.running.append(self.waiting.popleft())
-            if live.cached_tokens is None:
-                live.cached_tokens = cached
-                batch.admitted.append(Admission(live.request_id, cached))
+            self._note_admission(live, batch, cached)
             batch.scheduled.append(live)
-            batch.prefill_tokens += tokens
+            batch.chunks.append(Chunk(live.request_id, cached, tokens))
             budget -= tokens
+
+    def _note_admission(self, live: LiveRequest, batch: Batch, cached_tokens: int) -> None:
+        """Of a request that was preempted only the first admission counts."""
+        if live.cached_tokens is None:
+            live.cached_tokens = cached_tokens
+            batch.admitted.append(Admission(live.request_id, cached_tokens))
