@@ -13,7 +13,10 @@ from warmroute.simulator.world import Told, World
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it. `knob` is the value of the arm's main setting, None for its published default."""
+    """What came of it. `knob` is the value of the arm's main setting, None for its published default.
+
+    counted: the positions of the stages that the summary is made of.
+    """
 
     workload: str
     policy: str
@@ -21,6 +24,7 @@ class Run:
     seed: int
     workers: int
     stages: tuple[Figures, ...]
+    counted: tuple[int, ...]
     summary: Figures
     ledger: Ledger
 
@@ -45,9 +49,9 @@ def simulate(
     world.play(_noted(workload, seed, played), told)
     world.check_integrity()
     stages = tuple(stage_figures(world.ledger, number, each.rate) for number, each in enumerate(played))
-    counted = [number for number, each in enumerate(played) if each.counted]
+    counted = tuple(number for number, each in enumerate(played) if each.counted)
     summary = whole_figures(world.ledger, counted, [stages[number] for number in counted])
-    return Run(workload.name, arm.name, knob, seed, count, stages, summary, world.ledger)
+    return Run(workload.name, arm.name, knob, seed, count, stages, counted, summary, world.ledger)
 
 
 @dataclass(frozen=True, slots=True)
