@@ -98,10 +98,12 @@ class Pod:
             self._agenda.at(wake_at, self._wake, self._engine)
             return
         self._step = step = self._engine.step(now, _MOST_ITERATIONS)
-        if step is not None:
-            for admission in step.admitted:
-                self._note_admission(admission)
-            self._agenda.at(step.ends_at, self._end, step, step.iterations)
+        if step is None:  # all that is there is on its way from a slower tier
+            self._go_on()
+            return
+        for admission in step.admitted:
+            self._note_admission(admission)
+        self._agenda.at(step.ends_at, self._end, step, step.iterations)
 
     def _note_admission(self, admission: Admission) -> None:
         self.flights[admission.request_id].cached = admission.cached_tokens
