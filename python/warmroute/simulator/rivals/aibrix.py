@@ -2,7 +2,8 @@
 
     most - least requests > 8   only the least loaded pods are matched
     sort                        by match percentage, then by requests
-    take                        the first with requests <= mean + 1 standard deviation; nobody: the fewest requests
+    take                        the first with requests <= mean + 1 standard deviation (of a sample)
+    nobody                      the fewest requests
 
 One table for all pods: a block (4 bytes by default, about a token) with the pods that were sent it; 200,000 blocks,
 the least recently sent leaving first, and each after 20 minutes. Here a chunk of 16 tokens stands for 16 blocks, so
@@ -89,7 +90,7 @@ class AibrixPrefixCachePolicy(Learner):
 
 def _best(match: Sequence[int | None], load: Sequence[int]) -> list[int]:
     """The positions that come first: best match that is not too busy, else fewest requests; several are equal."""
-    most = statistics.fmean(load) + statistics.pstdev(load)
+    most = statistics.fmean(load) + (statistics.stdev(load) if len(load) > 1 else 0.0)
     ranks = {
         position: (-part, load[position])
         for position, part in enumerate(match)
