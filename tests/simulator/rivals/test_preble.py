@@ -19,6 +19,10 @@ def test_work_counts_for_three_minutes() -> None:
     assert work.within(180.0) == (7.0, 1)
     work.add(280.0, 1.0)
     assert work.within(280.0) == (1.0, 1)
+    work.forget(280.0)
+    assert work.within(280.0) == (1.0, 1)
+    work.forget(500.0)
+    assert work.within(500.0) == (0.0, 0)
 
 
 class TestExplore:

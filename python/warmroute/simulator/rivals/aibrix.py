@@ -12,6 +12,7 @@ the table has 12,500. Later releases test most > 2 x (mean + 1) as well before t
 
 import random
 import statistics
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from warmroute.policy import Candidate, Cost, PolicyRequest
@@ -32,35 +33,40 @@ class PrefixTable:
 
     def __init__(self, most_chunks: int = TABLE_CHUNKS, age_s: float = ENTRY_AGE_S) -> None:
         self._most_chunks, self._age_s = most_chunks, age_s
-        self._entries: dict[int, tuple[float, dict[LaneKey, None]]] = {}  # least recently sent first
+        self._bits: dict[LaneKey, int] = {}
+        self._entries: OrderedDict[int, tuple[float, int]] = OrderedDict()  # when, and the bits of all lanes
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, hashes: Sequence[int], lane: LaneKey, now: float) -> None:
         """Note that a lane was sent these chunks, and drop what is too old or too much."""
+        entries, bit = self._entries, self._bits.setdefault(lane, 1 << len(self._bits))
         for chunk in hashes:
-            _, lanes = self._entries.pop(chunk, (now, {}))
-            lanes[lane] = None
-            self._entries[chunk] = (now, lanes)
-        while self._entries:
-            oldest = next(iter(self._entries))
-            if len(self._entries) <= self._most_chunks and now - self._entries[oldest][0] < self._age_s:
-                break
-            del self._entries[oldest]
+            _, lanes = entries.get(chunk, (now, 0))
+            entries[chunk] = (now, lanes | bit)
+            entries.move_to_end(chunk)
+        while entries and (len(entries) > self._most_chunks or self._is_over(next(iter(entries.values()))[0], now)):
+            entries.popitem(last=False)
 
     def percents(self, hashes: Sequence[int], among: Sequence[LaneKey], now: float) -> dict[LaneKey, int]:
         """The leading part of a prompt that each of these lanes was sent, in whole percent; none: left out."""
-        matched: dict[LaneKey, int] = {}
-        left = list(among)
-        for place, chunk in enumerate(hashes, 1):
-            sent_at, lanes = self._entries.get(chunk, (now, None))
-            left = [lane for lane in left if lanes is not None and lane in lanes and now - sent_at < self._age_s]
+        bits = {lane: self._bits[lane] for lane in among if lane in self._bits}
+        left, ends = sum(bits.values()), dict[int, int]()
+        for place, chunk in enumerate(hashes):
+            sent_at, lanes = self._entries.get(chunk, (now, 0))
+            still = 0 if self._is_over(sent_at, now) else left & lanes
+            if still != left:
+                ends[left & ~still] = place
+                left = still
             if not left:
                 break
-            for lane in left:
-                matched[lane] = place * 100 // len(hashes)
-        return matched
+        ends[left] = len(hashes)
+        found = {lane: next(end for gone, end in ends.items() if gone & bit) for lane, bit in bits.items()}
+        return {lane: end * 100 // len(hashes) for lane, end in found.items() if end}
+
+    def _is_over(self, sent_at: float, now: float) -> bool:
+        return now - sent_at >= self._age_s
 
 
 class AibrixPrefixCachePolicy(Learner):

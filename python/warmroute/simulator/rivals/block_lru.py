@@ -4,6 +4,7 @@ It learns when a request is routed. Each worker has the blocks that it was sent 
 what the engine really evicts is never heard.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from warmroute.worker import LaneKey
@@ -13,20 +14,20 @@ class BlockLru:
     """Blocks by lane, least recently sent ones leaving first."""
 
     def __init__(self) -> None:
-        self._recent: dict[LaneKey, dict[int, None]] = {}
+        self._recent: dict[LaneKey, OrderedDict[int, None]] = {}
         self._bits: dict[LaneKey, int] = {}
         self._holders: dict[int, int] = {}  # block -> the bits of all lanes that have it
 
     def add(self, lane: LaneKey, hashes: Sequence[int], capacity: int) -> None:
         """Note that the lane was sent these blocks; beyond `capacity` it loses the oldest."""
-        recent = self._recent.setdefault(lane, {})
+        recent = self._recent.setdefault(lane, OrderedDict())
         bit = self._bits.setdefault(lane, 1 << len(self._bits))
         for block in hashes:
-            recent.pop(block, None)
             recent[block] = None
+            recent.move_to_end(block)
             self._holders[block] = self._holders.get(block, 0) | bit
         while len(recent) > capacity:
-            self._lose(next(iter(recent)), recent, bit)
+            self._lose(recent.popitem(last=False)[0], bit)
 
     def matched(self, hashes: Sequence[int]) -> dict[LaneKey, int]:
         """How many of a prompt's blocks each lane has, up to the first that nobody has; lanes with none are left out.
@@ -47,8 +48,7 @@ class BlockLru:
     def size(self, lane: LaneKey) -> int:
         return len(self._recent.get(lane, ()))
 
-    def _lose(self, block: int, recent: dict[int, None], bit: int) -> None:
-        del recent[block]
+    def _lose(self, block: int, bit: int) -> None:
         left = self._holders[block] & ~bit
         if left:
             self._holders[block] = left

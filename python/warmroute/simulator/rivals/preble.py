@@ -15,8 +15,9 @@ token over its last 200 answers (0.15 s at first).
 
 import random
 import statistics
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
+from itertools import takewhile
 
 from warmroute.policy import Candidate, Cost, PolicyRequest
 from warmroute.router import Decision, Outcome
@@ -40,23 +41,30 @@ class RecentWork:
 
     def __init__(self) -> None:
         self._sent: deque[tuple[float, float]] = deque()
+        self._seconds = 0.0
 
     def add(self, now: float, seconds: float) -> None:
-        while self._sent and self._sent[0][0] <= now - WINDOW_S:
-            self._sent.popleft()
         self._sent.append((now, seconds))
+        self._seconds += seconds
+
+    def forget(self, now: float) -> None:
+        """Drop what has left the window."""
+        while self._sent and self._sent[0][0] <= now - WINDOW_S:
+            self._seconds -= self._sent.popleft()[1]
+        if not self._sent:
+            self._seconds = 0.0
 
     def within(self, now: float) -> tuple[float, int]:
         """Both, at `now`."""
-        left = [seconds for at, seconds in self._sent if at > now - WINDOW_S]
-        return sum(left), len(left)
+        over = [seconds for at, seconds in takewhile(lambda each: each[0] <= now - WINDOW_S, self._sent)]
+        return self._seconds - sum(over), len(self._sent) - len(over)
 
 
 class ResidentBlocks:
     """What one lane is taken to hold, the least recently used first, tails before heads; with hits since the window."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, tuple[float, int]] = {}
+        self._blocks: OrderedDict[int, tuple[float, int]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -64,10 +72,11 @@ class ResidentBlocks:
     def use(self, hashes: Sequence[int], now: float, capacity: int) -> None:
         """A prompt of these blocks was sent; beyond `capacity` the oldest go."""
         for block in reversed(hashes):
-            used_at, hits = self._blocks.pop(block, (now, 0))
+            used_at, hits = self._blocks.get(block, (now, 0))
             self._blocks[block] = (now, hits + 1 if now - used_at < WINDOW_S else 1)
+            self._blocks.move_to_end(block)
         while len(self._blocks) > capacity:
-            del self._blocks[next(iter(self._blocks))]
+            self._blocks.popitem(last=False)
 
     def hits_lost(self, blocks: int, now: float) -> int:
         """The hits, within the window, of the blocks that would go first."""
@@ -131,6 +140,8 @@ class PreblePolicy(Learner):
         uncached = candidate.prompt_tokens - min(
             candidate.overlap.blocks * candidate.block_size, candidate.prompt_tokens
         )
+        for work in self._work.values():
+            work.forget(now)
         seconds = uncached / candidate.rates.prefill_tokens_per_s + self._times.decode_s(lane)
         self._work.setdefault(lane, RecentWork()).add(now, seconds)
         hashes = self._prompts.of(decision.request.token_ids, _BLOCK_TOKENS)
