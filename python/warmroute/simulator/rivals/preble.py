@@ -57,7 +57,8 @@ class RecentWork:
     def within(self, now: float) -> tuple[float, int]:
         """Both, at `now`."""
         over = [seconds for at, seconds in takewhile(lambda each: each[0] <= now - WINDOW_S, self._sent)]
-        return self._seconds - sum(over), len(self._sent) - len(over)
+        left = len(self._sent) - len(over)
+        return (self._seconds - sum(over) if left else 0.0), left
 
 
 class ResidentBlocks:
