@@ -78,7 +78,7 @@ AZURE_CODE = Recorded(
     about="17 minutes of Azure's coding service, 8 times as fast, 4 pods: nothing to reuse",
     fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     file="azure_llm/AzureLLMInferenceTrace_code.csv",
-    traffic=partial(_traffic, window=Window(1000.0, speed=8.0)),
+    traffic=partial(_traffic, window=Window(1000.0, speed=7.0)),
 )
 
 AZURE_CONVERSATION = Recorded(
@@ -86,5 +86,5 @@ AZURE_CONVERSATION = Recorded(
     about="9 minutes of Azure's chat service, 4 times as fast, 4 pods: nothing to reuse",
     fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     file="azure_llm/AzureLLMInferenceTrace_conv.csv",
-    traffic=partial(_traffic, window=Window(520.0, speed=4.0)),
+    traffic=partial(_traffic, window=Window(520.0, speed=5.5)),
 )

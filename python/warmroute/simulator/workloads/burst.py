@@ -41,8 +41,8 @@ class Bursts:
 
 BURST = SingleStage(
     name="burst",
-    about="calm traffic, and every 15 s 80 requests with the same new prompt of 8k tokens within 0.1 s, 6 pods",
-    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 6),
+    about="calm traffic, and every 15 s 80 requests with the same new prompt of 8k tokens within 0.1 s, 4 pods",
+    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     traffic=Bursts(
         calm=SharedPrefixes(
             prefixes=60,
@@ -50,7 +50,7 @@ BURST = SingleStage(
             prefix=Lengths(3000, 0.3, 1000, 6000),
             question=Lengths(200, 0.5, 30, 800),
             answer=Lengths(180, 0.5, 20, 600),
-            rate=15.0,
+            rate=22.0,
             duration_s=100.0,
         ),
         size=80,

@@ -49,7 +49,7 @@ CHURN = SingleStage(
         prefix=Lengths(6000, 0.3, 2000, 12_000),
         question=Lengths(250, 0.6, 30, 1500),
         answer=Lengths(200, 0.5, 20, 800),
-        rate=25.0,
+        rate=27.0,
         duration_s=110.0,
     ),
 )

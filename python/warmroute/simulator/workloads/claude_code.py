@@ -14,7 +14,7 @@ from warmroute.simulator.workload import FleetPlan, Session, Turn
 from warmroute.simulator.workloads.arrivals import poisson_process
 from warmroute.simulator.workloads.coding_sessions import Limits, RecordedSession, RecordedTurn, read_coding_sessions
 from warmroute.simulator.workloads.coding_text import spoken
-from warmroute.simulator.workloads.pods import LLAMA_8B_H100
+from warmroute.simulator.workloads.pods import QWEN_32B_H100_TP2, with_context
 from warmroute.simulator.workloads.recorded import Recorded
 from warmroute.simulator.workloads.seeds import seed_of
 
@@ -68,17 +68,17 @@ def _wait_s(turns: Sequence[RecordedTurn], position: int, after: int | None) -> 
     return max(0.0, turn.t - before.t - (before.api or 0.0))
 
 
-_POD = LLAMA_8B_H100
+_POD = with_context(QWEN_32B_H100_TP2, 131_072)
 
 
 def _traffic(path: Path) -> CodingSessions:
     limits = Limits(session_s=900.0, context_tokens=_POD.context_tokens)
-    return CodingSessions(read_coding_sessions(path), limits, rate=0.12, duration_s=600.0)
+    return CodingSessions(read_coding_sessions(path), limits, rate=0.11, duration_s=600.0)
 
 
 CLAUDE_CODE = Recorded(
     name="claude-code",
-    about="the first 15 minutes of 72 coding sessions begun within 10, 8 pods of one H100 with an 8B model",
+    about="the first 15 minutes of 54 coding sessions begun within 10, 8 pods",
     fleet=FleetPlan((_POD,) * 8),
     file="claude_code/claude_code_710.delta.jsonl.gz",
     traffic=_traffic,

@@ -52,9 +52,9 @@ def spoken(session: RecordedSession, turns: Sequence[RecordedTurn], seed: int, o
     for position in reversed(range(len(turns))):
         turn, after = turns[position], following.get(turns[position].agent)
         if after is not None and _continues(turns[after], turn, session.block_size):
-            texts[position] = _first(texts[after], turn.prompt_tokens + turn.answer_tokens)
+            texts[position] = _first(texts[after], _said_tokens(turn))
         else:
-            rest = turn.prompt_tokens % session.block_size + turn.answer_tokens
+            rest = _said_tokens(turn) - turn.prompt_tokens // session.block_size * session.block_size
             texts[position] = [*blocks[position], Excerpt(seed_of(seed, "end", position), 0, rest)]
         following[turn.agent] = position
     return [_split(texts[position], turn.prompt_tokens) for position, turn in enumerate(turns)]
@@ -63,7 +63,12 @@ def spoken(session: RecordedSession, turns: Sequence[RecordedTurn], seed: int, o
 def _continues(later: RecordedTurn, turn: RecordedTurn, block_size: int) -> bool:
     """Whether the later turn's prompt begins with all that was said in this one."""
     keeps_all = later.keep == turn.prompt_tokens // block_size
-    return keeps_all and later.prompt_tokens >= turn.prompt_tokens + turn.answer_tokens
+    return keeps_all and later.prompt_tokens >= _said_tokens(turn)
+
+
+def _said_tokens(turn: RecordedTurn) -> int:
+    """Prompt and answer; every engine gives one token at least."""
+    return turn.prompt_tokens + max(1, turn.answer_tokens)
 
 
 def _full_blocks(

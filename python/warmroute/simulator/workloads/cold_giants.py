@@ -35,8 +35,8 @@ class ColdGiants:
 
 COLD_GIANTS = SingleStage(
     name="cold-giants",
-    about="short requests behind 40 warm prefixes, and every 3 s a cold prompt of about 28k tokens, 6 pods",
-    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 6),
+    about="short requests behind 40 warm prefixes, and every 3 s a cold prompt of about 28k tokens, 4 pods",
+    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     traffic=ColdGiants(
         short=SharedPrefixes(
             prefixes=40,
@@ -44,8 +44,8 @@ COLD_GIANTS = SingleStage(
             prefix=Lengths(2000, 0.3, 1000, 4000),
             question=Lengths(150, 0.5, 30, 600),
             answer=Lengths(150, 0.5, 20, 500),
-            rate=30.0,
-            duration_s=90.0,
+            rate=36.0,
+            duration_s=80.0,
         ),
         giant=Lengths(28_000, 0.2, 16_000, 38_000),
         answer=Lengths(200, 0.5, 50, 600),

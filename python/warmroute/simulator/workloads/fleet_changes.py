@@ -7,21 +7,21 @@ from warmroute.simulator.workloads.single_stage import SingleStage
 
 MIXED_HARDWARE = SingleStage(
     name="mixed-hardware",
-    about="the conversations of multi-turn on 4 pods of H100s and 4 of A100s, which take about twice as long",
-    fleet=FleetPlan((QWEN_32B_H100_TP2, QWEN_32B_A100_TP2) * 4),
+    about="the conversations of multi-turn on 2 pods of H100s and 4 of A100s, which take about twice as long",
+    fleet=FleetPlan((QWEN_32B_H100_TP2, QWEN_32B_A100_TP2, QWEN_32B_A100_TP2) * 2),
     traffic=TALKS,
 )
 
 WORKER_RESTART = SingleStage(
     name="worker-restart",
-    about="the conversations of multi-turn on 7 pods, of which one is killed after 40 s and back, empty, after 30 s",
-    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 7, happenings=(WorkerLost(at_s=40.0, worker=0, for_s=30.0),)),
+    about="the conversations of multi-turn on 5 pods, of which one is killed after 40 s and back, empty, after 30 s",
+    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 5, happenings=(WorkerLost(at_s=40.0, worker=0, for_s=30.0),)),
     traffic=TALKS,
 )
 
 WORKER_ADDED = SingleStage(
     name="worker-added",
-    about="the conversations of multi-turn on 5 pods, joined by a sixth after 35 s",
-    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 5, happenings=(WorkerAdded(at_s=35.0, engine=QWEN_32B_H100_TP2),)),
+    about="the conversations of multi-turn on 3 pods, joined by a fourth after 35 s",
+    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 3, happenings=(WorkerAdded(at_s=35.0, engine=QWEN_32B_H100_TP2),)),
     traffic=TALKS,
 )

@@ -46,11 +46,11 @@ class SharedPrefixes:
 
 HOT_PREFIX = SingleStage(
     name="hot-prefix",
-    about="200 shared prefixes of about 5k tokens, a quarter of 36 requests/s to the hottest one, 8 pods",
-    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 8),
+    about="200 shared prefixes of about 5k tokens, a quarter of 36 requests/s to the hottest one, 4 pods",
+    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     traffic=SharedPrefixes(
         prefixes=200,
-        skew=1.2,
+        skew=1.4,
         prefix=Lengths(5000, 0.5, 1000, 16_000),
         question=Lengths(250, 0.7, 30, 2000),
         answer=Lengths(180, 0.6, 20, 1000),

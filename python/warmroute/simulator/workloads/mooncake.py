@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from warmroute.simulator.workload import FleetPlan
-from warmroute.simulator.workloads.pods import LLAMA_8B_H100
+from warmroute.simulator.workloads.pods import GPT_OSS_120B_H100_TP2
 from warmroute.simulator.workloads.recorded import Recorded
 from warmroute.simulator.workloads.trace_file import MOONCAKE_BLOCK_TOKENS, BlockTrace, read_block_trace
 from warmroute.simulator.workloads.window import Window
@@ -29,11 +29,11 @@ def synthetic(path: Path, window: Window | None, longest: int) -> BlockTrace:
     return BlockTrace(requests, MOONCAKE_BLOCK_TOKENS, window, longest=longest)
 
 
-_POD = LLAMA_8B_H100
+_POD = GPT_OSS_120B_H100_TP2
 
 MOONCAKE_CONVERSATION = Recorded(
     name="mooncake-conversation",
-    about="12 minutes of Mooncake's chat service, 4 times as fast, 4 pods of one H100 with an 8B model",
+    about="12 minutes of Mooncake's chat service, 4 times as fast, 4 pods of 2 H100s with gpt-oss-120b",
     fleet=FleetPlan((_POD,) * 4),
     file="mooncake_fast25/conversation_trace.jsonl",
     traffic=partial(conversation, window=Window(720.0, speed=4.0), longest=_POD.context_tokens),
@@ -41,8 +41,8 @@ MOONCAKE_CONVERSATION = Recorded(
 
 MOONCAKE_SYNTHETIC = Recorded(
     name="mooncake-synthetic",
-    about="9 minutes of Mooncake's multi-turn data sets, 3 times as fast, 4 pods of one H100 with an 8B model",
+    about="9 minutes of Mooncake's multi-turn data sets, 3 times as fast, 4 pods of 2 H100s with gpt-oss-120b",
     fleet=FleetPlan((_POD,) * 4),
     file="mooncake_fast25/synthetic_trace.jsonl",
-    traffic=partial(synthetic, window=Window(540.0, speed=3.0), longest=_POD.context_tokens),
+    traffic=partial(synthetic, window=Window(560.0, speed=4.0), longest=_POD.context_tokens),
 )

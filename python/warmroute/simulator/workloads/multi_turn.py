@@ -55,14 +55,14 @@ TALKS = Conversations(
     message=Lengths(220, 1.0, 20, 3000),
     answer=Lengths(220, 0.6, 20, 1000),
     turns=(5, 15),
-    think_s=6.0,
-    rate=5.0,
-    duration_s=55.0,
+    think_s=3.0,
+    rate=9.0,
+    duration_s=30.0,
 )
 
 MULTI_TURN = SingleStage(
     name="multi-turn",
-    about="conversations with 12 applications that grow by about 500 tokens a turn, with pauses in between, 6 pods",
-    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 6),
+    about="conversations with 12 applications that grow by about 500 tokens a turn, with pauses in between, 4 pods",
+    fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     traffic=TALKS,
 )

@@ -116,7 +116,7 @@ REFERENCE_2025 = Ladder(
 # No report gives counted lengths of this one: they are those that were asked for.
 REFERENCE_37 = Ladder(
     name="reference-37",
-    about="the published run at 37 % of the cache: 83 prefixes x 3 questions, 3 to 20 requests/s, 4 pods of a 70B model",
+    about="the published run at 37 % of the cache: 83 prefixes x 3 questions, 3 to 20 requests/s, 4 pods of 70B",
     fleet=FleetPlan((LLAMA_70B_H100_TP4,) * 4),
     rungs=_RUNGS_37,
     arrivals=constant_rate,
