@@ -19,6 +19,9 @@ _COMMANDS = {
     "drain": "have a worker finish what it has and get nothing more, before it is stopped",
     "keys": "make API keys for the router's clients and operators",
     "engine": "run an emulated vLLM server, for trying and testing without a GPU",
+    "simulate": "compare policies on a workload, on modelled engines, in virtual time",
+    "replay": "tell what prefix-aware routing would give the traffic in a log of yours",
+    "anonymize": "take the texts out of a log, for 'replay' elsewhere",
     "demo": "show what prefix-aware routing gives, on emulated engines",
 }
 

@@ -1,9 +1,9 @@
 """What of a ledger is worth a plot: lines of some hundred points, however long the simulation was."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
+from statistics import fmean
 
 from warmroute.simulator.ledger import NOT_YET, Gauges, Ledger, Requests
 from warmroute.simulator.summary import percentile
@@ -11,8 +11,8 @@ from warmroute.simulator.summary import percentile
 MOST_POINTS = 240
 SHARES = tuple(number / 200 for number in range(1, 201))
 
-# Of fewer requests a 90th percentile is a single one.
-_REQUESTS_A_POINT = 8
+# Of fewer the 90th percentile says more of one request than of the moment.
+_REQUESTS_A_POINT = 25
 
 Line = tuple[float | None, ...]
 """Values of a line; None where there was nothing to measure."""
@@ -22,7 +22,7 @@ Line = tuple[float | None, ...]
 class OverTime:
     """Of the requests that arrived around `at_s`: seconds to the first token, the share of prompt tokens not computed.
 
-    `at_s`: seconds since the beginning, the middle of what a point stands for.
+    `at_s`: seconds since the beginning, the mean of their arrivals.
     """
 
     at_s: Line
@@ -77,22 +77,15 @@ def _ttfts(requests: Requests, rows: Iterable[int]) -> list[float]:
 
 
 def _over_time(requests: Requests) -> OverTime:
-    """Points of equal width in time, by arrival."""
-    if not len(requests):
-        return OverTime((), (), (), ())
-    start, end = requests.arrived_at[0], requests.arrived_at[-1]
-    points = max(1, min(MOST_POINTS, len(requests) // _REQUESTS_A_POINT))
-    width = (end - start) / points
-    edges = [start + (number + 1) * width for number in range(points - 1)]
-    bins: list[list[int]] = [[] for _ in range(points)]
-    for row, at in enumerate(requests.arrived_at):
-        bins[bisect_right(edges, at)].append(row)
-    times = [sorted(_ttfts(requests, rows)) for rows in bins]
+    """Points of equally many requests, one after the other by arrival: where few came there are few points."""
+    size = max(_REQUESTS_A_POINT, ceil(len(requests) / MOST_POINTS))
+    groups = [range(start, min(start + size, len(requests))) for start in range(0, len(requests), size)]
+    times = [sorted(_ttfts(requests, rows)) for rows in groups]
     return OverTime(
-        at_s=tuple(start + (number + 0.5) * width for number in range(points)),
+        at_s=tuple(fmean(requests.arrived_at[rows.start : rows.stop]) for rows in groups),
         ttft_p50_s=tuple(percentile(each, 0.5) for each in times),
         ttft_p90_s=tuple(percentile(each, 0.9) for each in times),
-        cached_token_share=tuple(_cached_share(requests, rows) for rows in bins),
+        cached_token_share=tuple(_cached_share(requests, rows) for rows in groups),
     )
 
 
@@ -128,7 +121,7 @@ def _thinned(values: Sequence[float], taken: int) -> Line:
     means: list[float | None] = []
     for start in range(0, taken, neighbours):
         there = values[max(0, start - lacking) : max(0, start + neighbours - lacking)]
-        means.append(sum(there) / len(there) if there else None)
+        means.append(fmean(there) if there else None)
     return tuple(means)
 
 
