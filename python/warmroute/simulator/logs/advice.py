@@ -76,19 +76,33 @@ class Advice:
 
 
 def advice(findings: Findings) -> Advice:
-    """The paragraph. Ours is compared with the first blind policy there is, else with the best of the others."""
+    """The paragraph. Ours is compared with the first blind policy there is, else with the best of the others.
+
+    Where ours gains nothing over that and another one does, it speaks of that one: the question is what prefix-aware
+    routing gives, whoever does it.
+    """
     needed = {policy: findings.needed(policy) for policy in findings.policies}
     ours = OURS if OURS in needed else findings.policies[-1]
     other = next((policy for policy in BLIND if policy in needed), findings.policies[0])
-    size = needed[ours] if needed[ours] in findings.summaries else None
-    if size is None:
-        size = findings.sizes[-1] if needed[ours] is None else findings.sizes[0]
-    pair = _Pair(findings, ours, other, size)
-    reasons = _reasons(pair, needed)
+    aware = [ours, *(policy for policy in findings.policies if policy not in (ours, other, *BLIND))]
+    pairs = [_Pair(findings, policy, other, _size(findings, needed[policy])) for policy in aware]
+    gaining = [pair for pair in pairs if pair.ours != other and _gains(pair, needed)]
+    pair = pairs[0] if pairs[0] in gaining or not gaining else min(gaining, key=lambda each: each.mine["ttft_p90_s"])
+    reasons = _reasons(pair, needed, bool(gaining))
     said = [_SENTENCES[reason](pair) for reason in reasons]
-    said += [_in_spite(pair)] if Reason.ONE_WORKER in reasons else [_replicas(pair, needed), _others(pair, needed)]
+    if Reason.ONE_WORKER in reasons:
+        said.append(_in_spite(pair))
+    else:
+        said += [_replicas(pair, needed), _others(pair, aware, needed)]
     text = " ".join(sentence for sentence in said if sentence)
     return Advice(reasons, text, needed)
+
+
+def _size(findings: Findings, needed: int | None) -> int:
+    """The fleet of which is spoken: the smallest that meets the target, or the largest tried."""
+    if needed is None:
+        return findings.sizes[-1]
+    return needed if needed in findings.summaries else findings.sizes[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +129,12 @@ class _Pair:
         return its / mine if mine and its else 1.0
 
 
-def _reasons(pair: _Pair, needed: Mapping[str, int | None]) -> tuple[Reason, ...]:
+def _reasons(pair: _Pair, needed: Mapping[str, int | None], gains: bool) -> tuple[Reason, ...]:
     little = [Reason.LITTLE_REUSE] if pair.findings.reusable_share < _LITTLE_REUSE else []
     if pair.findings.meets(pair.findings.alone):
         return (Reason.ONE_WORKER, *little)
     overload = [Reason.OVERLOAD] if needed[pair.ours] is None else []
-    if pair.ours != pair.other and _gains(pair, needed):
+    if gains:
         return (Reason.HELPS, *overload, *little)
     cached = [Reason.CACHED_ANYWAY] if _cached_anyway(pair) else []
     idle = [Reason.LOW_LOAD] if pair.findings.meets(pair.its) and pair.its["queue_mean"] < _FEW_WAIT else []
@@ -191,8 +205,8 @@ def _overload(pair: _Pair) -> str:
 def _alike(pair: _Pair) -> str:
     return (
         f"Prefix-aware routing would change little here: on {_workers(pair.size)} {pair.ours} has nine of ten first "
-        f"tokens within {_seconds(pair.mine['ttft_p90_s'])}, {pair.other} within {_seconds(pair.its['ttft_p90_s'])}. It "
-        "would help with more different prefixes than one worker's cache holds, or with more traffic (try --speed 2)."
+        f"tokens within {_seconds(pair.mine['ttft_p90_s'])}, {pair.other} within {_seconds(pair.its['ttft_p90_s'])}. "
+        "It would help with more different prefixes than one worker's cache holds, or more traffic (try --speed 2)."
     )
 
 
@@ -203,8 +217,8 @@ def _in_spite(pair: _Pair) -> str:
     if large.ours == large.other or large.ratio < _WORTH:
         return ""
     return (
-        f"On {_workers(size)} all the same, for safety say, {large.ours} has {_seconds(large.mine['ttft_p90_s'])} where "
-        f"{large.other} has {_seconds(large.its['ttft_p90_s'])}."
+        f"On {_workers(size)} all the same, for safety say, {large.ours} has {_seconds(large.mine['ttft_p90_s'])} "
+        f"where {large.other} has {_seconds(large.its['ttft_p90_s'])}."
     )
 
 
@@ -246,17 +260,17 @@ def _at_least(sizes: Sequence[int], needed: int) -> str:
     )
 
 
-def _others(pair: _Pair, needed: Mapping[str, int | None]) -> str:
-    """The best of the policies that are neither ours nor blind."""
-    rivals = [policy for policy in pair.findings.policies if policy not in (pair.ours, pair.other, *BLIND)]
+def _others(pair: _Pair, aware: Sequence[str], needed: Mapping[str, int | None]) -> str:
+    """The best of the other prefix-aware policies, or ours where another one is spoken of."""
     told = pair.findings.summaries[pair.size]
-    times = [(told[policy]["ttft_p90_s"], policy) for policy in rivals if told[policy]["ttft_p90_s"] is not None]
-    if not times:
+    rivals = [policy for policy in aware if policy != pair.ours and told[policy]["ttft_p90_s"] is not None]
+    if not rivals:
         return ""
-    p90_s, policy = min(times)
+    policy = aware[0] if aware[0] in rivals else min(rivals, key=lambda each: (told[each]["ttft_p90_s"], each))
     count = needed[policy]
     reach = "does not reach the target" if count is None else f"reaches the target with {count}"
-    return f"Of the other policies {policy} does best on {_workers(pair.size)}, {_seconds(p90_s)}, and {reach}."
+    who = policy if policy == aware[0] else f"Of the other policies {policy} does best: it"
+    return f"{who} has {_seconds(told[policy]['ttft_p90_s'])} on {_workers(pair.size)}, and {reach}."
 
 
 def _workers(count: int) -> str:
