@@ -15,6 +15,7 @@ from warmroute.simulator.report import COLUMNS, Column, best, rows, verdict
 # Where no terminal sets a limit, a row is one line.
 _WIDTH_OF_A_FILE = 140
 _MARK = "*"
+_WITHOUT_BOUND = 10_000
 # What a narrow terminal does without, the first ones first.
 _SPARED = ("of bound", "p99", "p90 x bound", "waiting")
 
@@ -33,7 +34,7 @@ def table(result: Values, columns: Sequence[Column] = COLUMNS) -> Table:
     """A row for each policy, the soonest first token first; the best of each column is marked."""
     found = rows(result)
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{_MARK} best of its column", caption_justify="left")
-    drawn.add_column("\npolicy")
+    drawn.add_column("\npolicy", no_wrap=True)
     for column in columns:
         drawn.add_column(f"{column.heading}\n{column.unit}", justify="right", no_wrap=True)
     marked = [best(column, found) for column in columns]
@@ -73,7 +74,8 @@ def _fitting(output: Console, result: Values) -> Table:
     """The table, without as many of the less needed columns as it takes to fit."""
     columns, spared = list(COLUMNS), list(_SPARED)
     drawn = table(result, columns)
-    while spared and Measurement.get(output, output.options, drawn).maximum > output.width:
+    unbounded = output.options.update_width(_WITHOUT_BOUND)
+    while spared and Measurement.get(output, unbounded, drawn).maximum > output.width:
         heading = spared.pop(0)
         columns = [column for column in columns if column.heading != heading]
         drawn = table(result, columns)

@@ -1,6 +1,6 @@
 """What of a ledger is worth a plot: lines of some hundred points, however long the simulation was."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import fmean
@@ -77,9 +77,8 @@ def _ttfts(requests: Requests, rows: Iterable[int]) -> list[float]:
 
 
 def _over_time(requests: Requests) -> OverTime:
-    """Points of equally many requests, one after the other by arrival: where few came there are few points."""
-    size = max(_REQUESTS_A_POINT, ceil(len(requests) / MOST_POINTS))
-    groups = [range(start, min(start + size, len(requests))) for start in range(0, len(requests), size)]
+    """Points of equally many requests of a stage, by arrival: where few came there are few points."""
+    groups = list(_groups(requests))
     times = [sorted(_ttfts(requests, rows)) for rows in groups]
     return OverTime(
         at_s=tuple(fmean(requests.arrived_at[rows.start : rows.stop]) for rows in groups),
@@ -87,6 +86,18 @@ def _over_time(requests: Requests) -> OverTime:
         ttft_p90_s=tuple(percentile(each, 0.9) for each in times),
         cached_token_share=tuple(_cached_share(requests, rows) for rows in groups),
     )
+
+
+def _groups(requests: Requests) -> Iterator[range]:
+    """Rows of neighbours. They are in the order of arrival, so a stage's are together."""
+    size = max(_REQUESTS_A_POINT, ceil(len(requests) / MOST_POINTS))
+    start = 0
+    while start < len(requests):
+        end = start + 1
+        while end < min(start + size, len(requests)) and requests.stage[end] == requests.stage[start]:
+            end += 1
+        yield range(start, end)
+        start = end
 
 
 def _cached_share(requests: Requests, rows: Iterable[int]) -> float | None:

@@ -47,7 +47,10 @@ def percent(value: float | None) -> str:
 
 
 def multiple(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    """Three significant digits, more from a thousand on."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def decimal(value: float | None) -> str:

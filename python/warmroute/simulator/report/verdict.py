@@ -94,7 +94,7 @@ def _limit(result: Values, first: Row) -> str:
         )
     if first.distance["ttft_mean_ratio"] < _NEAR:
         return "It is limited by the work itself: what is left is overhead and tokens that nobody has seen before."
-    return "It is limited by company: prompts are computed in steps that others share, though few have to wait."
+    return "It is limited by what else runs: few have to wait, but prompts are computed in steps that others share."
 
 
 def _tuned(found: Sequence[Row], first: Row) -> list[str]:

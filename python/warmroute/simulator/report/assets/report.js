@@ -104,7 +104,7 @@
     const isSmall = plot.policy !== null;
     const options = {
       width: Math.max(220, home.clientWidth), height: isSmall ? 170 : 300,
-      legend: { show: false }, padding: [8, 12, 0, 0],
+      legend: { show: false }, padding: [8, 24, 0, 0],
       cursor: { points: { show: !isSmall }, y: false },
       scales: { x: { time: false }, y: scaleY(plot) },
       axes: [axisX(plot), axisY(plot)],
