@@ -14,11 +14,12 @@ _RATES = Rates(prefill_tokens_per_s=10_000.0, decode_slope_s=0.001)
 
 
 def candidate(
-    held: int = 0, requests: int = 0, queued_tokens: int = 0, decoding: int = 0, rate: float = 1e4
+    held: int = 0, requests: int = 0, queued_tokens: int = 0, decoding: int = 0, waiting: int = 0, rate: float = 1e4
 ) -> Candidate:
     worker = Worker(WorkerKey(0), WorkerSpec("http://w:1"), (lane := Lane(LaneKey(0)),))
-    load = Load(requests, decoding, queued_tokens)
-    return Candidate(worker, lane, load, Rates(rate, _RATES.decode_slope_s), Overlap(device=held), 16, 1601, 16 * held)
+    load = Load(requests, decoding, queued_tokens, waiting)
+    rates = Rates(rate, _RATES.decode_slope_s, 0.01)
+    return Candidate(worker, lane, load, rates, Overlap(device=held), 16, 1601, 16 * held)
 
 
 def choose(policy: str, *candidates: Candidate, sequence: int = 0, seed: int = 0) -> int:
@@ -73,10 +74,16 @@ class TestCostModel:
             {
                 "prefill_s": 1 / 10_000,
                 "queue_s": 2.0,
+                "room_s": 0.0,
                 "decode_s": 2 * 100 * 0.001 * 5,
                 "stall_s": (1 + 3) / 10_000,
             }
         )
+
+    def test_who_waits_in_the_engine_waits_for_the_ends_of_those_who_run(self) -> None:
+        """30 requests, 6 of them waiting: 24 run, an answer of theirs takes 100 steps of 10 + 24 ms."""
+        assert self.terms(requests=30, decoding=24, waiting=6)["room_s"] == pytest.approx(6 * 100 * 0.034 / 24)
+        assert self.terms(requests=2, decoding=0, waiting=6)["room_s"] == pytest.approx(6 * 100 * 0.011)
 
     def test_a_faster_worker_is_worth_a_prefill(self) -> None:
         assert choose("warmroute", candidate(held=10, rate=1e4), candidate(rate=1e5)) == 1

@@ -4,35 +4,74 @@ import random
 
 import pytest
 
-from warmroute.calibration import Calibration, CalibrationStart, LineFit
+from warmroute.calibration import Calibration, CalibrationStart, SlopeFit
 from warmroute.worker import WorkerKey
 
 _A, _B = WorkerKey(1), WorkerKey(2)
 
 
+_BELIEF = 1 / 18_000
+
+
 def test_a_line_is_found_again_under_noise() -> None:
     rng = random.Random(3)
-    fit = LineFit()
+    fit = SlopeFit()
     for _ in range(300):
         x = rng.uniform(0, 10_000)
-        fit.add(x, 0.15 + x / 18_000 + rng.gauss(0, 0.02))
-    slope = fit.slope()
-    assert slope is not None
-    assert 1 / slope == pytest.approx(18_000, rel=0.1)
+        fit.add(x, 0.15 + x / 6_000 + rng.gauss(0, 0.02), _BELIEF)
+    assert 1 / fit.slope(_BELIEF) == pytest.approx(6_000, rel=0.05)
+    assert fit.at_zero(fit.slope(_BELIEF)) == pytest.approx(0.15, abs=0.05)
+    assert fit.is_proved(_BELIEF)
 
 
-def test_samples_that_are_all_alike_tell_no_slope() -> None:
-    fit = LineFit()
+def test_samples_that_are_all_alike_leave_the_belief() -> None:
+    fit = SlopeFit()
     for _ in range(100):
-        fit.add(5000.0, 0.4)
-    assert fit.slope() is None
+        fit.add(5000.0, 0.4, _BELIEF)
+    assert fit.slope(_BELIEF) == _BELIEF
+    assert not fit.is_proved(_BELIEF)
 
 
-def test_before_enough_was_seen_the_start_values_hold() -> None:
-    calibration = Calibration(CalibrationStart(prefill_tokens_per_s=123.0, decode_slope_s=0.01))
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_is_not_taken_for_a_slope(seed: int) -> None:
+    """Warm prompts: next to nothing to compute, and a first byte that hangs on the step that is under way."""
+    rng = random.Random(seed)
+    fit = SlopeFit()
+    for _ in range(500):
+        x = rng.uniform(60, 160)
+        fit.add(x, 0.2 + x / 18_000 + rng.uniform(0, 0.06), _BELIEF)
+        if fit.weight > 13:
+            assert 0.3 * _BELIEF < fit.slope(_BELIEF) < 2.0 * _BELIEF
+
+
+def test_what_was_told_is_not_forgotten_over_samples_that_tell_nothing() -> None:
+    rng = random.Random(1)
+    fit = SlopeFit()
+    for _ in range(100):
+        x = rng.uniform(0, 10_000)
+        fit.add(x, 0.2 + x / 6_000 + rng.uniform(0, 0.06), _BELIEF)
+    for _ in range(2_000):
+        fit.add(100.0 + rng.random(), 0.2 + 100 / 6_000 + rng.uniform(0, 0.06), _BELIEF)
+    assert 1 / fit.slope(_BELIEF) == pytest.approx(6_000, rel=0.1)
+
+
+def test_waits_for_something_else_do_not_change_the_slope() -> None:
+    rng = random.Random(2)
+    fit = SlopeFit()
+    for number in range(400):
+        x = rng.uniform(0, 10_000)
+        wait_s = 60.0 if number > 50 and rng.random() < 0.03 else 0.0
+        fit.add(x, 0.2 + x / 18_000 + rng.uniform(0, 0.06) + wait_s, _BELIEF)
+        if number > 50:
+            assert 1 / fit.slope(_BELIEF) == pytest.approx(18_000, rel=0.35)
+
+
+def test_before_anything_was_seen_the_start_values_hold() -> None:
+    calibration = Calibration(CalibrationStart(prefill_tokens_per_s=123.0, decode_slope_s=0.01, decode_base_s=0.1))
     calibration.observe_prefill(_A, 1000, 0.1)
-    assert calibration.rates(_A).prefill_tokens_per_s == 123.0
-    assert calibration.rates(_A).decode_slope_s == 0.01
+    rates = calibration.rates(_A)
+    assert rates.prefill_tokens_per_s == pytest.approx(123.0)
+    assert (rates.decode_slope_s, rates.decode_base_s) == (0.01, 0.1)
 
 
 def test_each_worker_gets_its_own_rate_and_a_new_one_that_of_the_middle_one() -> None:
@@ -62,11 +101,11 @@ def test_one_bad_moment_of_another_does_not_make_a_worker_slow_that_has_shown_no
 def test_a_worker_that_changed_its_speed_is_believed() -> None:
     calibration = Calibration()
     rng = random.Random(5)
-    for rate in (10_000, 40_000):
+    for rate in (10_000, 40_000, 8_000):
         for _ in range(300):
             tokens = rng.randrange(100, 10_000)
             calibration.observe_prefill(_A, tokens, tokens / rate)
-    assert calibration.rates(_A).prefill_tokens_per_s == pytest.approx(40_000, rel=0.05)
+        assert calibration.rates(_A).prefill_tokens_per_s == pytest.approx(rate, rel=0.05)
 
 
 def test_decode_slope_and_answer_length() -> None:
@@ -77,3 +116,18 @@ def test_decode_slope_and_answer_length() -> None:
     assert calibration.rates(_A).decode_slope_s == pytest.approx(0.0003, rel=0.01)
     assert calibration.output_tokens(None) == pytest.approx(40, rel=1.0)
     assert calibration.output_tokens(8) == 8
+
+
+def test_workers_decode_on_one_line_each_at_its_own_pace() -> None:
+    calibration = Calibration()
+    rng = random.Random(7)
+    for _ in range(400):
+        for worker, pace in ((_A, 1.0), (_B, 1.0), (WorkerKey(3), 3.0)):
+            decoding = rng.uniform(1, 100)
+            noise = rng.uniform(0.95, 1.05)
+            calibration.observe_decode(worker, decoding, 101, 100 * pace * noise * (0.0135 + 0.0003 * decoding))
+    slow, usual = calibration.rates(WorkerKey(3)), calibration.rates(_A)
+    assert usual.decode_slope_s == pytest.approx(0.0003, rel=0.1)
+    assert usual.decode_base_s == pytest.approx(0.0135, rel=0.1)
+    assert slow.decode_slope_s == pytest.approx(3 * usual.decode_slope_s, rel=0.15)
+    assert calibration.rates(_B).decode_slope_s == pytest.approx(usual.decode_slope_s, rel=0.05)

@@ -35,7 +35,7 @@ def test_a_prefix_in_one_rank_is_not_credited_to_another() -> None:
     busy = fleet.router.table.book(fleet.workers["A"], "other", 100 * BLOCK_SIZE, None, fleet.workers["A"].lanes[1])
     decision = fleet.route(fleet.request(blocks("a", "b", "c")))
     assert (decision.lane.rank, decision.cached_tokens) == (0, BLOCK_SIZE)
-    fleet.router.table.release(busy)
+    fleet.router.table.release(busy, 0.0)
     assert fleet.route(fleet.request(blocks("a", "b", "c"))).cached_tokens == 2 * BLOCK_SIZE
 
 

@@ -327,6 +327,23 @@ def test_speed_is_learned_from_answers_and_not_from_refusals() -> None:
     assert after.prefill_tokens_per_s == pytest.approx(1000, rel=0.05)
 
 
+def test_nothing_is_learned_of_speed_while_the_engine_lets_requests_wait() -> None:
+    """Times are those of its queue then; learned from, they make it look slow to prefill and quick to decode."""
+    fleet = Fleet("A")
+    worker, table = fleet.workers["A"], fleet.router.table
+    before = fleet.router.calibration.rates(worker.key)
+    for waiting in (9, 0):
+        for i in range(40):
+            now = 10.0 * i
+            decision = fleet.route(fleet.request([i] * (100 + 50 * i)), now=now)
+            table.take_report(worker, LoadReport(20, 0.9, now + 1, waiting=waiting), own_requests=20)
+            fleet.router.first_byte(decision, now + 1 + decision.tokens_ahead / 1000)
+            table.take_report(worker, LoadReport(20, 0.9, now + 9, waiting=waiting), own_requests=20)
+            fleet.router.settle(decision, Outcome(True, False, now + 9, now + 4, 200, output_tokens=11))
+        after = fleet.router.calibration.rates(worker.key)
+        assert (after == before) == (waiting > 0)
+
+
 @pytest.mark.parametrize("outcome", [Outcome(False, True, 0.1), Outcome(True, False, 0.1, 0.1, 429)])
 def test_a_prediction_goes_at_once_when_the_worker_never_got_to_the_prompt(outcome: Outcome) -> None:
     fleet = Fleet("A")

@@ -88,7 +88,7 @@ def test_the_lightest_are_those_with_the_fewest_requests_through_bookings_releas
     for number in range(600):
         workers = list(table)
         if open_bookings and rng.random() < 0.45:
-            table.release(open_bookings.pop(rng.randrange(len(open_bookings))))
+            table.release(open_bookings.pop(rng.randrange(len(open_bookings))), 0.0)
         elif rng.random() < 0.02:
             router.forget(rng.choice(workers))
         else:

@@ -101,7 +101,7 @@ class TestLimits:
         assert table.saturated == {worker}
         for booking in bookings:
             table.check_integrity()
-            table.release(booking)
+            table.release(booking, 0.0)
         assert (told, table.saturated) == ([1], set())
 
     @given(st.lists(st.tuples(st.sampled_from(["book", "release", "limit", "look"]), st.integers(0, 6)), max_size=40))
@@ -114,7 +114,7 @@ class TestLimits:
             if step == "book":
                 bookings.append(table.book(worker, "r", number, None))
             elif step == "release" and bookings:
-                table.release(bookings.pop(number % len(bookings)))
+                table.release(bookings.pop(number % len(bookings)), 0.0)
             elif step == "limit":
                 table.reconfigure(slow_start_s=0.0, limits=number != 0, max_requests=number or None)
             elif step == "look":
@@ -152,3 +152,42 @@ class TestSlowStart:
         table = WorkerTable()
         ready(table, "a", came_up_at=0.0)
         assert not table.set_aside
+
+
+class TestQueueOfTheEngine:
+    def test_those_who_wait_are_part_of_the_load_while_the_look_is_fresh(self) -> None:
+        table = WorkerTable()
+        worker = ready(table, "w")
+        look(table, worker, running=20, waiting=6, at=10.0)
+        assert worker.load(12.0).waiting == worker.lane_load(worker.lanes[0], 12.0).waiting == 6
+        assert worker.load(16.0).waiting == 0
+        lanes = table.set_ranks(worker, range(2))
+        assert worker.lane_load(lanes[0], 12.0).waiting == 3
+
+    @pytest.mark.parametrize(("running", "waiting", "lets_wait"), [(10, 1, False), (10, 2, True), (64, 3, False)])
+    def test_one_or_two_that_have_just_come_are_no_queue(self, running: int, waiting: int, lets_wait: bool) -> None:
+        table = WorkerTable()
+        worker = ready(table, "w")
+        look(table, worker, running, waiting, at=10.0)
+        assert worker.lets_wait(11.0) == lets_wait
+        assert not worker.lets_wait(99.0)
+
+    def test_an_engine_that_does_not_tell_lets_nobody_wait(self) -> None:
+        table = WorkerTable()
+        worker = ready(table, "w")
+        table.take_report(worker, LoadReport(50, None, 0.0), 0)
+        assert not worker.lets_wait(1.0)
+        assert worker.load(1.0).waiting == 0
+
+
+def test_those_who_decode_are_counted_over_time() -> None:
+    table = WorkerTable()
+    worker = ready(table, "w")
+    first, second = (table.book(worker, name, 10, None) for name in ("a", "b"))
+    table.end_prefill(first, 2.0)
+    table.end_prefill(second, 5.0)
+    table.release(second, 9.0)
+    assert (second.since, second.until) == (3.0, 3.0 + 2 * 4.0)
+    table.release(first, 8.0)  # told late: it adds nothing, and takes nothing away
+    assert (first.since, first.until) == (0.0, 11.0)
+    table.check_integrity()

@@ -3,6 +3,7 @@
     prefill   our prompt tokens that the worker does not hold, at its prefill rate, or their way back from a slower
               tier where that is quicker
     queue     the prompt tokens booked before ours and not computed yet, at the same rate
+    room      those who wait in the engine for a place or for memory, and we behind them: until as many have ended
     decode    our answer's tokens, each slowed by everybody who already runs there, and everybody slowed by ours
     stall     our prefill, once for each running request, whose next tokens it holds up, and once for whoever comes
               next: without this a burst of equal prompts is scattered, each computing what it could have waited for
@@ -33,10 +34,27 @@ def _cost(request: PolicyRequest, candidate: Candidate) -> Cost:
     rates, load = candidate.rates, candidate.load
     prefill_s = candidate.uncached_tokens / rates.prefill_tokens_per_s + _reload_s(candidate)
     queue_s = load.queued_tokens / rates.prefill_tokens_per_s
+    room_s = _room_s(request, candidate)
     decode_s = 2.0 * request.output_tokens * rates.decode_slope_s * load.requests
     stall_s = prefill_s * (1 + load.decoding)
-    terms = {"prefill_s": prefill_s, "queue_s": queue_s, "decode_s": decode_s, "stall_s": stall_s}
-    return Cost(prefill_s + queue_s + decode_s + stall_s, terms)
+    terms = {
+        "prefill_s": prefill_s,
+        "queue_s": queue_s,
+        "room_s": room_s,
+        "decode_s": decode_s,
+        "stall_s": stall_s,
+    }
+    return Cost(prefill_s + queue_s + room_s + decode_s + stall_s, terms)
+
+
+def _room_s(request: PolicyRequest, candidate: Candidate) -> float:
+    """Seconds until as many have ended as wait in the engine, where each waits for the place of another."""
+    rates, load = candidate.rates, candidate.load
+    if not load.waiting:
+        return 0.0
+    running = max(1, load.requests - load.waiting)
+    answer_s = request.output_tokens * (rates.decode_base_s + rates.decode_slope_s * running)
+    return load.waiting * answer_s / running
 
 
 def _reload_s(candidate: Candidate) -> float:

@@ -206,11 +206,12 @@ class Router:
         """
         assert decision.booking is not None, "only a dispatched decision has a first byte"
         was_waiting = decision.booking.prefilling
-        self.table.end_prefill(decision.booking)
+        self.table.end_prefill(decision.booking, now)
         told = decision.request.stream and decision.request.match is Match.EXACT
         if not refused:
             decision.worker.circuit.began(decision.decided_at, now)
-        if was_waiting and told and not refused and decision.tokens_ahead > 0:
+        lets_wait = decision.worker.lets_wait(now)
+        if was_waiting and told and not refused and decision.tokens_ahead > 0 and not lets_wait:
             waited = now - decision.decided_at
             self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
 
@@ -221,7 +222,7 @@ class Router:
         """
         assert decision.booking is not None, "only a dispatched decision is settled"
         assert not decision.booking.released, "a decision is settled once"
-        self.table.release(decision.booking)
+        self.table.release(decision.booking, outcome.ended_at)
         self._note_end(decision, outcome, rng)
         if outcome.completed and outcome.output_tokens:
             self._learn(decision, outcome, outcome.output_tokens)
@@ -237,9 +238,11 @@ class Router:
 
     def _learn(self, decision: Decision, outcome: Outcome, output_tokens: int) -> None:
         self.calibration.observe_output(output_tokens)
-        if decision.request.stream and outcome.first_byte_at is not None and output_tokens > 1:
-            seconds = outcome.ended_at - outcome.first_byte_at
-            self.calibration.observe_decode(decision.worker.key, decision.running, output_tokens, seconds)
+        began_at = outcome.first_byte_at if decision.request.stream else None
+        seconds = 0.0 if began_at is None else outcome.ended_at - began_at
+        if seconds > 0.0 and output_tokens > 1 and not decision.worker.lets_wait(outcome.ended_at):
+            decoding = _decoding(decision, seconds)
+            self.calibration.observe_decode(decision.worker.key, decoding, output_tokens, seconds)
 
     def _asked(self, request: RouteRequest, now: float) -> PolicyRequest:
         output_tokens = self.calibration.output_tokens(request.max_tokens)
@@ -329,6 +332,13 @@ class Router:
             model.withdrawn(hashes, foundation.held_blocks, foundation.tail)
         else:
             self.index.truncate(decision.lane.key, hashes, foundation.held_blocks)
+
+
+def _decoding(decision: Decision, seconds: float) -> float:
+    """How many requests of its lane decoded in the mean while it did, itself included."""
+    booking = decision.booking
+    assert booking is not None
+    return (booking.until - booking.since) / seconds
 
 
 def _is_whole(request: RouteRequest, token_ids: Sequence[int]) -> bool:

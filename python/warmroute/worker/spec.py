@@ -99,9 +99,11 @@ class Rates:
 
     prefill_tokens_per_s: prompt tokens computed per second when nothing else runs.
     decode_slope_s: seconds that each further running request adds to a decode step.
+    decode_base_s: seconds of a decode step without them.
     load_tokens_per_s: prompt tokens per second brought back from a slower tier; absent means: recomputed.
     """
 
     prefill_tokens_per_s: float
     decode_slope_s: float
+    decode_base_s: float = 0.0
     load_tokens_per_s: Mapping[Tier, float] = field(default_factory=dict)

@@ -330,22 +330,25 @@ class WorkerTable:
     def advance(self, now: float) -> None:
         """End the prefills that were expected to be over by `now`."""
         while self._prefill_ends and self._prefill_ends[0][0] <= now:
-            self.end_prefill(heapq.heappop(self._prefill_ends)[2])
+            at, _, booking = heapq.heappop(self._prefill_ends)
+            self.end_prefill(booking, at)
 
-    def end_prefill(self, booking: Booking) -> None:
+    def end_prefill(self, booking: Booking, now: float) -> None:
         """The request has its first byte: it no longer waits, it decodes. Safe to call twice."""
         if booking.prefilling and not booking.released:
+            booking.since = booking.lane.count_until(now)
             booking.prefilling = False
             for loaded in (booking.worker, booking.lane):
                 loaded.prefilling -= 1
                 loaded.queued_tokens -= booking.prefill_tokens
 
-    def release(self, booking: Booking) -> None:
-        """Take the request's load off its worker. Safe to call twice."""
+    def release(self, booking: Booking, now: float) -> None:
+        """Take the request's load off its worker at `now`. Safe to call twice."""
         if booking.released:
             return
-        self.end_prefill(booking)
+        self.end_prefill(booking, now)
         booking.released = True
+        booking.until = booking.lane.count_until(now)
         self._count(booking.worker, -1)
         booking.lane.requests -= 1
         if self.saturated:

@@ -24,6 +24,9 @@ from warmroute.worker.spec import (
 # A figure scraped from a worker says nothing about now once it is this old; probes come each second by default.
 REPORT_MAX_AGE_S = 5.0
 
+# Those that came since the engine's last step wait for a moment only: one or two, more where many run.
+_FEWEST_WAITING, _WAITING_SHARE = 2, 16
+
 
 @dataclass(slots=True)
 class Load:
@@ -32,18 +35,21 @@ class Load:
     requests: in flight, ours and, where a fresh report shows more, those of others.
     decoding: of ours, those that have got their first byte.
     queued_tokens: prompt tokens still to prefill for ours that have not.
+    waiting: in the engine's own queue at the last look, ours or not; 0 where that is old, or not told.
     """
 
     requests: int = 0
     decoding: int = 0
     queued_tokens: int = 0
+    waiting: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
     """One KV cache of a worker and the load on it; `rank` is None where the worker has told of no ranks.
 
-    `followed`: its KV events are heard. Only `WorkerTable` writes to it.
+    `followed`: its KV events are heard. `decoding_seconds`: the integral over time, up to `counted_at`, of the
+    requests that have their first byte. Only `WorkerTable` writes to it.
     """
 
     key: LaneKey
@@ -52,16 +58,30 @@ class Lane:
     requests: int = 0
     prefilling: int = 0
     queued_tokens: int = 0
+    decoding_seconds: float = 0.0
+    counted_at: float = 0.0
+
+    def count_until(self, now: float) -> float:
+        """The integral as of now; times that come out of order count for nothing."""
+        if now > self.counted_at:
+            self.decoding_seconds += (self.requests - self.prefilling) * (now - self.counted_at)
+            self.counted_at = now
+        return self.decoding_seconds
 
 
 @dataclass(slots=True)
 class Booking:
-    """One request's share of the load on a worker and its lane, from dispatch to release."""
+    """One request's share of the load on a worker and its lane, from dispatch to release.
+
+    since, until: the lane's `decoding_seconds` at its first byte and at its release.
+    """
 
     worker: "Worker"
     lane: Lane
     request_id: str
     prefill_tokens: int
+    since: float = 0.0
+    until: float = 0.0
     prefilling: bool = True
     released: bool = False
 
@@ -120,12 +140,14 @@ class Worker:
 
     def load(self, now: float) -> Load:
         """The load on the whole worker at `now`; an old report is left out."""
-        return Load(self.requests + self._foreign(now), self.requests - self.prefilling, self.queued_tokens)
+        foreign, waiting = self._foreign(now), self._waiting(now)
+        return Load(self.requests + foreign, self.requests - self.prefilling, self.queued_tokens, waiting)
 
     def lane_load(self, lane: Lane, now: float) -> Load:
         """The load that a request on this lane meets at `now`; others' requests are taken as spread evenly."""
-        foreign = self._foreign(now) // len(self.lanes)
-        return Load(lane.requests + foreign, lane.requests - lane.prefilling, lane.queued_tokens)
+        lanes = len(self.lanes)
+        foreign, waiting = self._foreign(now) // lanes, self._waiting(now) // lanes
+        return Load(lane.requests + foreign, lane.requests - lane.prefilling, lane.queued_tokens, waiting)
 
     def is_full(self, now: float) -> bool:
         """Whether one more request would only wait in its engine; others' requests count."""
@@ -135,7 +157,17 @@ class Worker:
         """The lane of this rank, or None."""
         return next((lane for lane in self.lanes if lane.rank == rank), None)
 
+    def lets_wait(self, now: float) -> bool:
+        """Whether its engine was seen to let requests wait: times measured on it then tell of its queue, not of it."""
+        report, waiting = self.report, self._waiting(now)
+        return report is not None and waiting >= max(_FEWEST_WAITING, (report.requests - waiting) / _WAITING_SHARE)
+
     def _foreign(self, now: float) -> int:
         if self.report is None or now - self.report.at > REPORT_MAX_AGE_S:
             return 0
         return self.report.foreign_requests
+
+    def _waiting(self, now: float) -> int:
+        if self.report is None or now - self.report.at > REPORT_MAX_AGE_S:
+            return 0
+        return self.report.waiting or 0
