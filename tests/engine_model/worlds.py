@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from warmroute.block import Tier
 from warmroute.engine_model import (
     EngineModel,
     EngineOptions,
@@ -25,7 +26,7 @@ def options(**changes: float | bool | None) -> EngineOptions:
         "step_base_s": 1.0,
         "step_per_running_s": 0.0,
         "step_per_context_token_s": 0.0,
-        "prefill_tokens_per_s": 1e9,
+        "prefill_tokens_per_s": 1e300,
         "prefill_context_tokens": 0.0,
         "mixed_step_factor": 1.0,
         "request_overhead_s": 0.0,
@@ -39,22 +40,26 @@ def request(name: str, prompt: Iterable[int], answer: int = 1) -> Request:
 
 
 class Listener:
-    """Believes what KV events say: hash -> number of blocks that have it."""
+    """Believes what KV events say of a tier: hash -> number of blocks that have it."""
 
-    def __init__(self, believed: Mapping[int, int]) -> None:
+    def __init__(self, believed: Mapping[int, int], tier: Tier = Tier.DEVICE) -> None:
         self.blocks = Counter(believed)
+        self._tier = tier
 
     def hear(self, changes: Iterable[KvChange]) -> None:
         for change in changes:
-            if isinstance(change, KvStored):
-                assert len(change.token_ids) == len(change.block_hashes) * change.block_size
+            if isinstance(change, KvCleared):
+                self.blocks.clear()
+            elif change.tier is not self._tier:
+                continue
+            elif isinstance(change, KvStored):
+                known = len(change.block_hashes) * change.block_size
+                assert len(change.token_ids) == (known if self._tier is Tier.DEVICE else 0)
                 self.blocks.update(change.block_hashes)
-            elif isinstance(change, KvRemoved):
+            else:
+                assert isinstance(change, KvRemoved)
                 assert self.blocks[change.block_hash] > 0, "removed what was never stored"
                 self.blocks[change.block_hash] -= 1
-            else:
-                assert isinstance(change, KvCleared)
-                self.blocks.clear()
 
     def believed(self) -> dict[int, int]:
         return {block_hash: count for block_hash, count in self.blocks.items() if count}

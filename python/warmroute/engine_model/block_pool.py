@@ -28,26 +28,46 @@ class BlockPool:
         """Blocks without a holder, findable or not."""
         return len(self._free)
 
-    def is_free(self, block: int) -> bool:
-        return self._holders[block] == 0
+    def free_among(self, blocks: Sequence[int]) -> int:
+        """How many of `blocks` nobody holds."""
+        holders = self._holders
+        return sum([not holders[block] for block in blocks])
 
     def find(self, block_hash: int) -> int | None:
         """The block that has had `block_hash` longest, or None."""
         return self._block_of.get(block_hash)
 
-    def take(self) -> tuple[int, int | None]:
-        """Hand out the next free block, and the hash that it loses by that. There must be one (`free_blocks`)."""
-        block, _ = self._free.popitem(last=False)
-        lost = self._unlabel(block)
-        self._holders[block] = 1
-        return block, lost
+    def find_leading(self, block_hashes: Sequence[int]) -> list[int]:
+        """The blocks of the first hashes, up to one that no block has."""
+        blocks, find = list[int](), self._block_of.get
+        for block_hash in block_hashes:
+            block = find(block_hash)
+            if block is None:
+                break
+            blocks.append(block)
+        return blocks
+
+    def take(self, count: int = 1) -> tuple[list[int], list[int]]:
+        """Hand out free blocks, of which there must be so many, and the hashes that they lose by that."""
+        pop, hash_of, holders = self._free.popitem, self._hash_of, self._holders
+        blocks, lost = list[int](), list[int]()
+        for _ in range(count):
+            block, _ = pop(last=False)
+            block_hash = hash_of[block]
+            if block_hash is not None:
+                self._unlabel(block, block_hash)
+                lost.append(block_hash)
+            holders[block] = 1
+            blocks.append(block)
+        return blocks, lost
 
     def hold(self, blocks: Sequence[int]) -> None:
         """Count one more holder for each of `blocks`; those that were free leave the queue."""
+        holders, free = self._holders, self._free
         for block in blocks:
-            if self._holders[block] == 0:
-                del self._free[block]
-            self._holders[block] += 1
+            if holders[block] == 0:
+                del free[block]
+            holders[block] += 1
 
     def release(self, blocks: Sequence[int]) -> None:
         """Count one holder less for each of a request's `blocks`, in their order in the request.
@@ -55,12 +75,13 @@ class BlockPool:
         They are queued from the tail, so that the end of a prompt is handed out before its beginning. A block that
         cannot be found again goes to the front of the queue: using it costs nobody anything.
         """
+        holders, free, hash_of = self._holders, self._free, self._hash_of
         for block in reversed(blocks):
-            self._holders[block] -= 1
-            if self._holders[block] == 0:
-                self._free[block] = None
-                if self._hash_of[block] is _NOT_LABELLED:
-                    self._free.move_to_end(block, last=False)
+            holders[block] -= 1
+            if holders[block] == 0:
+                free[block] = None
+                if hash_of[block] is _NOT_LABELLED:
+                    free.move_to_end(block, last=False)
 
     def label(self, block: int, block_hash: int) -> None:
         """From now on `block` can be found by `block_hash`."""
@@ -80,21 +101,18 @@ class BlockPool:
         """How many blocks have each hash."""
         return {block_hash: 1 + len(self._copies.get(block_hash, ())) for block_hash in self._block_of}
 
-    def _unlabel(self, block: int) -> int | None:
-        block_hash = self._hash_of[block]
-        if block_hash is None:
-            return None
+    def _unlabel(self, block: int, block_hash: int) -> None:
         self._hash_of[block] = _NOT_LABELLED
-        copies = self._copies.get(block_hash, [])
+        copies = self._copies.get(block_hash)
+        if copies is None:
+            del self._block_of[block_hash]
+            return
         if self._block_of[block_hash] != block:
             copies.remove(block)
-        elif copies:
-            self._block_of[block_hash] = copies.pop(0)
         else:
-            del self._block_of[block_hash]
+            self._block_of[block_hash] = copies.pop(0)
         if not copies:
-            self._copies.pop(block_hash, None)
-        return block_hash
+            del self._copies[block_hash]
 
     def check_integrity(self, held: Sequence[Sequence[int]]) -> None:
         """Assert that holders, queue and labels agree with each other and with the block lists in `held`."""

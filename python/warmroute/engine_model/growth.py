@@ -18,7 +18,7 @@ class Growth:
         self._lives = lives
         self._block_size = block_size
         self._starts = [live.computed for live in lives]
-        self._next = [(self._step_from(live.computed), place) for place, live in enumerate(lives)]
+        self._next = [(self._step_from(start), place) for place, start in enumerate(self._starts)]
         heapq.heapify(self._next)
 
     def apply(self, iterations: int, cache: KvCache) -> None:
@@ -26,20 +26,20 @@ class Growth:
         while self._next[0][0] < iterations:
             iteration, place = self._next[0]
             computed = self._starts[place] + iteration
-            self._bring(self._lives[place], computed, cache)
+            live = self._lives[place]
+            if not live.ended:
+                room = cache.grow(live, computed - live.computed)
+                assert room, "an iteration was planned without blocks for it"
             heapq.heapreplace(self._next, (iteration + self._step_from(computed), place))
 
     def finish(self, iterations: int, cache: KvCache) -> None:
-        """`apply`, and count the tokens of unfilled blocks too."""
+        """`apply`, and count the tokens of blocks that are not full too, which change nothing else."""
         self.apply(iterations, cache)
         for live, start in zip(self._lives, self._starts, strict=True):
-            self._bring(live, start + iterations - 1, cache)
-
-    def _bring(self, live: LiveRequest, computed: int, cache: KvCache) -> None:
-        if not live.ended and computed > live.computed:
-            room = cache.grow(live, computed - live.computed)
-            assert room, "an iteration was planned without blocks for it"
+            if not live.ended:
+                live.computed = start + iterations - 1
 
     def _step_from(self, computed: int) -> int:
         """How many tokens further the next block is taken or full."""
-        return 1 if computed % self._block_size == 0 else self._block_size - computed % self._block_size
+        filled = computed % self._block_size
+        return self._block_size - filled if filled else 1

@@ -50,13 +50,7 @@ class KvCache:
         """Blocks that already hold the beginning of `live`; never its last token, which must be computed."""
         if not self._prefix_caching:
             return []
-        blocks: list[int] = []
-        for block_hash in live.block_hashes[: (live.known_tokens - 1) // self._block_size]:
-            block = self._pool.find(block_hash)
-            if block is None:
-                break
-            blocks.append(block)
-        return blocks
+        return self._pool.find_leading(live.block_hashes[: (live.known_tokens - 1) // self._block_size])
 
     def loads(self, live: LiveRequest, found: int, now: float) -> list[Load]:
         """What to load of `live` behind its first `found` blocks, which the GPU holds, from the tiers that hold it.
@@ -199,7 +193,8 @@ class KvCache:
 
     def _has_room(self, live: LiveRequest, prefix: Sequence[int]) -> bool:
         fresh = self._blocks_for(live.known_tokens) - len(prefix)
-        return fresh + sum(map(self._pool.is_free, prefix)) <= self._pool.free_blocks
+        free = self._pool.free_blocks
+        return fresh <= free and fresh + self._pool.free_among(prefix) <= free
 
     def _hold(self, live: LiveRequest, prefix: Sequence[int]) -> None:
         self._pool.hold(prefix)
@@ -208,13 +203,12 @@ class KvCache:
         live.computed = len(prefix) * self._block_size
 
     def _take(self, live: LiveRequest, count: int) -> None:
-        for _ in range(count):
-            block, lost = self._pool.take()
-            live.blocks.append(block)
-            if lost is not None:
-                if self._tiers.pools and self._pool.find(lost) is None:
-                    self._changes += self._tiers.spill(lost)
-                self._changes.append(KvRemoved(lost))
+        blocks, lost = self._pool.take(count)
+        live.blocks += blocks
+        for block_hash in lost:
+            if self._tiers.pools and self._pool.find(block_hash) is None:
+                self._changes += self._tiers.spill(block_hash)
+            self._changes.append(KvRemoved(block_hash))
 
     def _label(self, live: LiveRequest, full_blocks: int) -> None:
         start, size = live.labelled_blocks, self._block_size

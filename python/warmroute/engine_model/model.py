@@ -77,7 +77,9 @@ class EngineModel:
         cached = self.options.enable_prefix_caching
         hashes = self._hasher.hashes(token_ids, request.namespace) if cached else []
         ready_at = now + self.options.request_overhead_s
-        live = LiveRequest(request, token_ids, hashes, ready_at, len(prompt), len(answer), known_tokens=len(prompt))
+        live = LiveRequest(
+            request, request.request_id, token_ids, hashes, ready_at, len(prompt), len(answer), known_tokens=len(prompt)
+        )
         self._requests[request.request_id] = live
         self._arriving.append(live)
         if self._current is not None:
@@ -165,19 +167,19 @@ class EngineModel:
         self._current = None
         if step.growth is not None:
             step.growth.finish(step.iterations, self._cache)
-        outputs: list[Output] = []
+        outputs, iterations = list[Output](), step.iterations
         for live in step.batch.scheduled:
             if live.ended or live.computed < live.known_tokens:
                 continue
             if live.generated == 0:
                 self._prompt_tokens += live.prompt_tokens
-            live.generated += step.iterations
-            live.known_tokens += step.iterations
-            finished = live.generated == len(live.request.answer_token_ids)
-            outputs.append(Output(live.request_id, step.iterations, live.generated, finished))
+            live.known_tokens += iterations
+            live.generated = generated = live.generated + iterations
+            finished = generated == live.answer_tokens
+            outputs.append(Output(live.request_id, iterations, generated, finished))
             if finished:
                 self._end(live)
-        self._generation_tokens += step.iterations * len(outputs)
+        self._generation_tokens += iterations * len(outputs)
         told, self._told_next = self._told_next, []
         return StepResult(outputs, told + self._cache.take_changes())
 

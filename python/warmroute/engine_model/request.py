@@ -43,6 +43,7 @@ class LiveRequest:
     """
 
     request: Request
+    request_id: str
     token_ids: "array[int]"
     block_hashes: Sequence[int]
     ready_at: float
@@ -56,7 +57,3 @@ class LiveRequest:
     cached_tokens: int | None = None
     loading: Loading | None = None
     ended: bool = False
-
-    @property
-    def request_id(self) -> str:
-        return self.request.request_id

@@ -88,15 +88,20 @@ class Scheduler:
 
     def _continue_running(self, batch: Batch, budget: int) -> int:
         """Schedule running requests; the part of `budget` that is left."""
-        index = 0
+        index, size = 0, self._options.block_size
         while index < len(self.running) and budget > 0:
             live = self.running[index]
             if live.loading is not None:
                 index += 1
                 continue
             start = live.computed
-            tokens = min(live.known_tokens - start, budget)
-            if not self._cache.grow(live, tokens):
+            tokens = live.known_tokens - start
+            if tokens > budget:
+                tokens = budget
+            if tokens == 1 and 0 < start % size < size - 1:
+                # What `grow` does for a token that neither takes nor fills a block, without its 2 us.
+                live.computed = start + 1
+            elif not self._cache.grow(live, tokens):
                 if not self._grow_by_preemption(live, tokens, batch):
                     break
                 index = self.running.index(live)  # somebody before it may have gone
