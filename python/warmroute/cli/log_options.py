@@ -33,7 +33,10 @@ class LogOptions:
     """What a person can say of a log."""
 
     format: str | None = option(
-        None, "the log's format (default: told from its first lines)", choices=[each.name for each in FORMATS]
+        None,
+        "the log's format (default: told from its first lines)",
+        choices=[each.name for each in FORMATS],
+        metavar="NAME",
     )
     model: str | None = option(None, "take only requests for this model", metavar="NAME")
     tokenizer: str | None = option(

@@ -65,7 +65,7 @@ class ReplayOptions:
         f"policy to compare; may be repeated (default: {', '.join(POLICIES)}); 'warmroute simulate --list' lists them",
         metavar="NAME",
     )
-    engine: str = option(next(iter(PRESETS)), "the engine of each worker", choices=tuple(PRESETS))
+    engine: str = option(next(iter(PRESETS)), "the engine of each worker", choices=tuple(PRESETS), metavar="NAME")
     speed: float = option(1.0, "how many times as fast the requests come")
     closed_loop: bool = option(
         False, "a request waits for the answer before it in its session, where the log names one"
