@@ -75,16 +75,16 @@ def _traffic(path: Path, window: Window) -> SizeTrace:
 
 AZURE_CODE = Recorded(
     name="azure-code",
-    about="17 minutes of Azure's coding service, 8 times as fast, 4 pods: nothing to reuse",
+    about="17 minutes of Azure's coding service, 5 times as fast, 4 pods: nothing to reuse",
     fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     file="azure_llm/AzureLLMInferenceTrace_code.csv",
-    traffic=partial(_traffic, window=Window(1000.0, speed=7.0)),
+    traffic=partial(_traffic, window=Window(1000.0, speed=5.0)),
 )
 
 AZURE_CONVERSATION = Recorded(
     name="azure-conversation",
-    about="9 minutes of Azure's chat service, 4 times as fast, 4 pods: nothing to reuse",
+    about="9 minutes of Azure's chat service, 6.5 times as fast, 4 pods: nothing to reuse",
     fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     file="azure_llm/AzureLLMInferenceTrace_conv.csv",
-    traffic=partial(_traffic, window=Window(520.0, speed=5.5)),
+    traffic=partial(_traffic, window=Window(520.0, speed=6.5)),
 )

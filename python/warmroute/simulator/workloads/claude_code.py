@@ -73,12 +73,12 @@ _POD = with_context(QWEN_32B_H100_TP2, 131_072)
 
 def _traffic(path: Path) -> CodingSessions:
     limits = Limits(session_s=900.0, context_tokens=_POD.context_tokens)
-    return CodingSessions(read_coding_sessions(path), limits, rate=0.11, duration_s=600.0)
+    return CodingSessions(read_coding_sessions(path), limits, rate=0.1, duration_s=600.0)
 
 
 CLAUDE_CODE = Recorded(
     name="claude-code",
-    about="the first 15 minutes of 54 coding sessions begun within 10, 8 pods",
+    about="the first 15 minutes of about 60 coding sessions begun within 10, 8 pods",
     fleet=FleetPlan((_POD,) * 8),
     file="claude_code/claude_code_710.delta.jsonl.gz",
     traffic=_traffic,

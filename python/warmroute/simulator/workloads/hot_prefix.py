@@ -18,7 +18,7 @@ from warmroute.simulator.workloads.single_stage import SingleStage
 class SharedPrefixes:
     """Single questions behind shared prefixes whose popularity follows Zipf's law: rank k in proportion to 1 / k**skew.
 
-    With 150 prefixes and a skew of 1.2 the first has 27 % of the requests, the first ten have 67 %.
+    Of 200 prefixes with a skew of 1.4 the first has 36 % of the requests, the first ten have 76 %.
     """
 
     prefixes: int
@@ -46,7 +46,7 @@ class SharedPrefixes:
 
 HOT_PREFIX = SingleStage(
     name="hot-prefix",
-    about="200 shared prefixes of about 5k tokens, a quarter of 36 requests/s to the hottest one, 4 pods",
+    about="200 shared prefixes of about 5k tokens, a third of 36 requests/s to the hottest one, 4 pods",
     fleet=FleetPlan((QWEN_32B_H100_TP2,) * 4),
     traffic=SharedPrefixes(
         prefixes=200,

@@ -33,16 +33,16 @@ _POD = GPT_OSS_120B_H100_TP2
 
 MOONCAKE_CONVERSATION = Recorded(
     name="mooncake-conversation",
-    about="12 minutes of Mooncake's chat service, 4 times as fast, 4 pods of 2 H100s with gpt-oss-120b",
+    about="12 minutes of Mooncake's chat service, 3 times as fast, 4 pods of 2 H100s with gpt-oss-120b",
     fleet=FleetPlan((_POD,) * 4),
     file="mooncake_fast25/conversation_trace.jsonl",
-    traffic=partial(conversation, window=Window(720.0, speed=4.0), longest=_POD.context_tokens),
+    traffic=partial(conversation, window=Window(720.0, speed=3.0), longest=_POD.context_tokens),
 )
 
 MOONCAKE_SYNTHETIC = Recorded(
     name="mooncake-synthetic",
-    about="9 minutes of Mooncake's multi-turn data sets, 3 times as fast, 4 pods of 2 H100s with gpt-oss-120b",
+    about="9 minutes of Mooncake's multi-turn data sets, 2.5 times as fast, 4 pods of 2 H100s with gpt-oss-120b",
     fleet=FleetPlan((_POD,) * 4),
     file="mooncake_fast25/synthetic_trace.jsonl",
-    traffic=partial(synthetic, window=Window(560.0, speed=4.0), longest=_POD.context_tokens),
+    traffic=partial(synthetic, window=Window(560.0, speed=2.5), longest=_POD.context_tokens),
 )

@@ -56,8 +56,8 @@ TALKS = Conversations(
     answer=Lengths(220, 0.6, 20, 1000),
     turns=(5, 15),
     think_s=3.0,
-    rate=9.0,
-    duration_s=30.0,
+    rate=12.0,
+    duration_s=23.0,
 )
 
 MULTI_TURN = SingleStage(

@@ -113,7 +113,8 @@ REFERENCE_2025 = Ladder(
     max_tokens=1000,
 )
 
-# No report gives counted lengths of this one: they are those that were asked for.
+# Asked for are 8,000 + 1,000 tokens and 1,000 of answer; what was counted is not published, so it is taken to differ as
+# in the other run.
 REFERENCE_37 = Ladder(
     name="reference-37",
     about="the published run at 37 % of the cache: 83 prefixes x 3 questions, 3 to 20 requests/s, 4 pods of 70B",
@@ -122,8 +123,8 @@ REFERENCE_37 = Ladder(
     arrivals=constant_rate,
     groups=83,
     prompts_per_group=3,
-    prefix_tokens=8000,
-    question_tokens=1000,
-    answer_tokens=1000,
+    prefix_tokens=8427,
+    question_tokens=1053,
+    answer_tokens=937,
     max_tokens=1000,
 )
