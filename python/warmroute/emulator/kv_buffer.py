@@ -52,8 +52,7 @@ class KvBuffer:
         return events
 
     def _begin(self) -> None:
-        disk = [self._options.disk_blocks] if self._options.disk_blocks else []
-        levels = [self._options.num_blocks, self._options.host_blocks, *disk]
+        levels = [self._options.num_blocks, self._options.host_blocks]
         self._add({"type": "created", "num_blocks_per_cache_level": levels})
 
     def _store(self, change: KvStored) -> None:

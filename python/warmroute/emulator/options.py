@@ -52,6 +52,9 @@ class EmulatorOptions:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
 
+        if self.kv_events == "trtllm" and self.engine.disk_blocks:
+            raise ConfigError("kv_events trtllm has a GPU's and a host's level only: leave disk_blocks at 0")
+
     @property
     def publishes(self) -> bool:
         """Whether KV events go out over ZMQ."""
