@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.logs.test_vllm import lines_0_10
 
 from warmroute.errors import ConfigError
 from warmroute.simulator.logs import Blocking, LogRequests, open_log, read_all
-from warmroute.simulator.replay import ReplayPlan, as_one_comparison, replay
+from warmroute.simulator.replay import ReplayPlan, as_one_comparison, cut_at, replay
 from warmroute.simulator.report import page
 
 POLICIES = ("random", "round-robin", "llm-d-precise", "warmroute")
@@ -122,6 +123,15 @@ def test_what_fits_no_engine_is_an_error_or_left_out(tmp_path: Path) -> None:
     )
     assert result["log"]["left_out"] == {"too long": 1}
     assert result["log"]["answers_by_mean_share"] == 1.0
+
+
+def test_prompts_that_the_log_has_cut_off_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "vllm.log"
+    for longest, cut in ((200, 50), (10_000, None)):
+        texts = [(f"{number} " * (number + 5) * 10)[:longest] for number in range(20)]
+        path.write_text("\n".join(lines_0_10(text, name=f"r-{number}") for number, text in enumerate(texts)))
+        reading, requests = open_log(str(path))
+        assert cut_at(read_all(reading, requests, Blocking()).requests) == cut
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,11 @@ class LogOptions:
         "cache (default: tokens are estimated from bytes)",
         metavar="SOURCE",
     )
-    bytes_per_token: float = option(BYTES_PER_TOKEN, "for the estimate: bytes of text in a token")
-    block_size: int = option(BLOCK_TOKENS, "tokens in a block; smaller is more exact")
-    log_block_size: int = option(MOONCAKE_BLOCK_TOKENS, "tokens that an id stands for in Mooncake's format")
+    bytes_per_token: float = option(BYTES_PER_TOKEN, "for the estimate: bytes of text in a token", metavar="X")
+    block_size: int = option(BLOCK_TOKENS, "tokens in a block; smaller is more exact", metavar="N")
+    log_block_size: int = option(
+        MOONCAKE_BLOCK_TOKENS, "tokens that an id stands for in Mooncake's format", metavar="N"
+    )
 
     def __post_init__(self) -> None:
         check_range(self, 1, 65_536, "block_size", "log_block_size")

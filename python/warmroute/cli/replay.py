@@ -34,6 +34,7 @@ _WORKERS = "2,4,8"
 _MOST_WORKERS = 1_024
 _TOLD_EVERY = 1_000
 
+_ENGINES = "\n".join(f"  {preset.name:<24}  {preset.about}" for preset in PRESETS.values())
 _EPILOG = f"""\
 examples:
   warmroute replay requests.jsonl.gz                           2, 4 and 8 workers, four policies
@@ -43,12 +44,13 @@ examples:
   warmroute replay shared.jsonl --policy warmroute --policy dynamo --json result.json --html report.html
   warmroute anonymize requests.jsonl -o shared.jsonl           takes the texts out, for a replay elsewhere
 
-Requests come at the log's times. What an engine would have cached of its own answers is not known from a log, and
-counts as new text when it comes back. The engines are modelled step by step: the times are those of the engine that
---engine names, not of this machine. Nothing of a prompt is kept but hashes.
+Requests come at the log's times, and answers are as long as logged. What a client sends back of an answer is found in
+the engine's cache where the log names sessions; else it counts as new text. The engines are modelled step by step: the
+times are those of the engine that --engine names, not of this machine. Nothing of a prompt is kept but hashes.
 
 {LOG_EXAMPLES}
-engines: {", ".join(PRESETS)}
+engines:
+{_ENGINES}
 
 exit codes: 0 done; 1 a simulation failed; 2 wrong usage, or a log that cannot be read or has no request; 130
 interrupted.
@@ -66,13 +68,13 @@ class ReplayOptions:
         metavar="NAME",
     )
     engine: str = option(next(iter(PRESETS)), "the engine of each worker", choices=tuple(PRESETS), metavar="NAME")
-    speed: float = option(1.0, "how many times as fast the requests come")
+    speed: float = option(1.0, "how many times as fast the requests come", metavar="X")
     closed_loop: bool = option(
         False, "a request waits for the answer before it in its session, where the log names one"
     )
-    ttft_p90: float = option(1.0, "wanted: nine of ten first tokens within so many seconds")
-    limit: int = option(10_000, "requests to take from the log's beginning; 0: all")
-    jobs: int | None = option(None, "simulations at once (default: one for each core)")
+    ttft_p90: float = option(1.0, "wanted: nine of ten first tokens within so many seconds", metavar="S")
+    limit: int = option(10_000, "requests to take from the log's beginning; 0: all", metavar="N")
+    jobs: int | None = option(None, "simulations at once (default: one for each core)", metavar="N")
     html: str | None = option(None, "write a page with tables and plots", metavar="FILE")
 
     def plan(self, command: str) -> ReplayPlan:

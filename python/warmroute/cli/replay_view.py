@@ -40,6 +40,11 @@ def log_lines(log: Values) -> Iterator[str]:
     if len(log["models"]) > 1:
         yield f"{len(log['models'])} models share the fleet here ({', '.join(log['models'][:5])}); --model takes one"
     yield from _guesses(log)
+    if log["prompts_cut_at_tokens"]:
+        yield (
+            f"many prompts have exactly {log['prompts_cut_at_tokens']:,} tokens, the most of all: was vLLM started with "
+            "--max-log-len? What lies behind is not in the log, so load and reuse are told too low"
+        )
     if log["times_rounded_to_s"]:
         yield f"times are rounded to {log['times_rounded_to_s']:g} s; requests were spread evenly over that"
     if log["pauses_cut_s"]:

@@ -35,6 +35,8 @@ _ALONE = "round-robin"
 _SHARES = (0.5, 0.9, 0.99)
 _FEWEST_CONTEXT_TOKENS = 40_960
 _DIGITS = 9
+# So many prompts of exactly the same length, and no longer one, are no chance.
+_FEWEST_CUT, _SHARE_CUT = 5, 0.1
 
 WatcherFor = Callable[[Question], AbstractContextManager[Watcher]]
 """Who watches the simulations of one size of fleet while they run."""
@@ -147,6 +149,7 @@ def log_facts(log: LogRequests, ready: PreparedLog) -> Values:
         "duration_s": ready.duration_s,
         "pauses_cut_s": ready.cut_s,
         "times_rounded_to_s": log.rounded_to_s,
+        "prompts_cut_at_tokens": cut_at(requests) if reading.format.name == "vllm" else None,
         "tokens_estimated_share": _share(sum(each.estimated for each in requests), len(requests)),
         "bytes_per_token_logged": sum(size for size, _ in counted) / in_all if in_all else None,
         "answers_by_limit_share": _share(ready.answers_by_limit, len(requests)),
@@ -154,6 +157,13 @@ def log_facts(log: LogRequests, ready: PreparedLog) -> Values:
         "with_session_share": _share(ready.with_session, len(requests)),
         "with_end_share": _share(ready.with_end, len(requests)),
     }
+
+
+def cut_at(requests: Sequence[BlockedRequest]) -> int | None:
+    """The tokens at which prompts seem to have been cut off: many different ones have exactly as many as the longest."""
+    longest = max(request.prompt_tokens for request in requests)
+    ends = [request.blocks[-1] for request in requests if request.prompt_tokens == longest and request.blocks]
+    return longest if len(set(ends)) >= _FEWEST_CUT and len(ends) >= _SHARE_CUT * len(requests) else None
 
 
 def reuse_facts(curve: ReuseCurve, capacity_tokens: int) -> Values:

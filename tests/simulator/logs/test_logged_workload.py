@@ -10,9 +10,12 @@ import pytest
 
 from warmroute.block import Namespace, hash_blocks
 from warmroute.engine_model import EngineOptions
-from warmroute.simulator.logs import BlockedRequest, LoggedWorkload, LogSource
+from warmroute.openai_api import TextContent
+from warmroute.simulator.logs import BlockedRequest, Blocking, LoggedWorkload, LogSource, reuse_curve
+from warmroute.simulator.logs.continuations import successors
 from warmroute.simulator.logs.logged_workload import BlockTokens
 from warmroute.simulator.logs.prepared import LONGEST_PAUSE_S, UNKNOWN_ANSWER, prepared
+from warmroute.simulator.logs.request import LoggedRequest, ToldPrompt
 from warmroute.simulator.workload import FleetPlan, Stage
 
 ENGINE = EngineOptions()
@@ -124,3 +127,46 @@ print([(each.start_s, each.turns[-1].wait_s, each.turns[0].prompt.ids()[0]) for 
     )
     assert made.stdout.strip() == str(told)
     assert [start for start, _, _ in told] == [0.0, 0.5]
+
+
+def turn_of(session: str, at_s: float, texts: list[str], answer: int) -> BlockedRequest:
+    told = ToldPrompt(TextContent("".join(texts)))
+    return Blocking().blocked(LoggedRequest(at_s, told, session=session, answer_tokens=answer))
+
+
+def test_an_answer_that_comes_back_is_the_one_that_was_given() -> None:
+    """Of the second prompt all full blocks up to the answer's end are in a cache that holds the first exchange."""
+    first, answer, more = "question " * 30, "answer is " * 40, "and then " * 30
+    requests = [turn_of("s", 0.0, [first], 100), turn_of("s", 9.0, [first, answer, more], 5)]
+    assert successors(requests) == [1, None]
+    one, two = (session.turns[0] for session in stage_of(*requests).sessions)
+    exchange = one.prompt.ids() + one.answer.ids()
+    assert (len(one.prompt), len(one.answer)) == (requests[0].prompt_tokens, 100)
+    assert exchange == two.prompt.ids()[: len(exchange)]
+    curve = reuse_curve(requests, [100, 5])
+    assert curve.reusable_tokens == len(exchange) // 16 * 16
+    assert curve.prompt_tokens == curve.reusable_tokens + curve.different_tokens
+
+
+def test_an_answer_that_is_longer_than_what_comes_back() -> None:
+    first = "question " * 30
+    requests = [turn_of("s", 0.0, [first], 10_000), turn_of("s", 9.0, [first, "so " * 40], 5)]
+    one, two = (session.turns[0] for session in stage_of(*requests).sessions)
+    assert len(one.answer) == len(one.answer.ids()) == 10_000
+    assert reuse_curve(requests, [10_000, 5]).reusable_tokens == len(two.prompt) // 16 * 16
+
+
+def test_only_what_the_log_puts_into_one_session_goes_on() -> None:
+    first = "question " * 30
+    one, two = turn_of("s", 0.0, [first], 10), turn_of("t", 9.0, [first, "and more " * 20], 5)
+    assert successors([one, two]) == [None, None]
+    assert successors([replace(one, session=None), replace(two, session=None)]) == [None, None]
+    assert successors([one, replace(one, at_s=1.0)]) == [None, None]
+
+
+def test_branches_go_on_from_the_nearest_turn() -> None:
+    texts = ["first " * 30, "second " * 30, "third " * 30]
+    requests = [turn_of("s", float(end), texts[:end], 5) for end in (1, 2, 3)]
+    branch = turn_of("s", 4.0, [texts[0], "aside " * 30], 5)
+    assert successors([*requests, branch]) == [1, 2, None, None]
+    assert successors([requests[0], branch, requests[1]]) == [1, None, None]

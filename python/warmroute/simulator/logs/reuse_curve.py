@@ -3,8 +3,8 @@
 For each block that had been seen before the number of other tokens that were touched since decides which caches still
 hold it: one of LRU order does if it has room for them (the stack distance of R. L. Mattson et al., 1970). An engine
 evicts from the tail of a chain first, so a block is never held without those before it, and blocks that a request
-touched together can be counted together. Answers take room as well, and are found by nobody: what a client sends back
-of them comes in the log as new text.
+touched together can be counted together. Answers take room as well; they are found where the log tells that a prompt
+goes on from another (see `continuations.py`), else what a client sends back of them is new text.
 """
 
 import math
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from warmroute.simulator.logs.blocks import BlockedRequest
+from warmroute.simulator.logs.continuations import successors
 
 WINDOWS = 12
 """Parts of the log's time for which the working set is told."""
@@ -68,11 +69,14 @@ class ReuseCurve:
 
 def reuse_curve(requests: Sequence[BlockedRequest], answer_tokens: Iterable[int]) -> ReuseCurve:
     """The curve for requests in the order of their times; `answer_tokens` are those of each."""
-    curve, cache = ReuseCurve(), _Distances(len(requests))
-    for request, answer in zip(requests, answer_tokens, strict=True):
-        full, size = request.full_blocks, request.block_tokens
-        new = full
-        for blocks, distance_tokens in cache.touch(request.blocks[:full], size, request.prompt_tokens + answer):
+    curve, cache, later = ReuseCurve(), _Distances(len(requests)), successors(requests)
+    for request, answer, successor in zip(requests, answer_tokens, later, strict=True):
+        full, size, tokens = request.full_blocks, request.block_tokens, request.prompt_tokens + answer
+        new, answered = full, array("Q")
+        if successor is not None:
+            going_on = requests[successor]
+            answered = going_on.blocks[full : min(tokens // size, going_on.full_blocks)]
+        for blocks, distance_tokens in cache.touch(request.blocks[:full], answered, size, tokens):
             curve._by_distance[_bucket(distance_tokens)] += blocks * size
             curve.reusable_tokens += blocks * size
             new -= blocks
@@ -93,11 +97,11 @@ class _Distances:
         self._tokens = _Sums(requests)
         self._next = 0
 
-    def touch(self, blocks: "array[int]", size: int, all_tokens: int) -> list[tuple[int, int]]:
+    def touch(self, blocks: "array[int]", answered: "array[int]", size: int, all_tokens: int) -> list[tuple[int, int]]:
         """One more request. For each run of blocks that were last touched together: how many, and the distance.
 
-        `all_tokens`: of the request's prompt and answer, which take room from now on. A block counts only where all
-        before it have been seen.
+        `answered`: blocks that its answer has filled, as far as they are known. `all_tokens`: of prompt and answer,
+        which take room from now on. A block counts only where all before it have been seen.
         """
         last, runs = self._last, list[tuple[int, int]]()
         for block in blocks:
@@ -112,7 +116,10 @@ class _Distances:
         for before, count in runs:
             self._tokens.add(before, -count * size)
         self._tokens.add(self._next, all_tokens)
-        last.update(dict.fromkeys(blocks, self._next))
+        for block in answered:
+            if (before := last.get(block)) is not None:  # two have given the same answer
+                self._tokens.add(before, -size)
+        last.update(dict.fromkeys(blocks + answered, self._next))
         self._next += 1
         return found
 
