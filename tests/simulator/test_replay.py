@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulator.logs.test_vllm import lines_0_10
 
+from simulator.logs.test_vllm import lines_0_10
 from warmroute.errors import ConfigError
 from warmroute.simulator.logs import Blocking, LogRequests, open_log, read_all
 from warmroute.simulator.replay import ReplayPlan, as_one_comparison, cut_at, replay

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from rich import box
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warmroute.simulator.comparison import Values
+from warmroute.simulator.logs.advice import served_p90_s
 
 # Where no terminal sets a limit, a row is one line.
 _WIDTH_OF_A_FILE = 120
@@ -42,8 +44,8 @@ def log_lines(log: Values) -> Iterator[str]:
     yield from _guesses(log)
     if log["prompts_cut_at_tokens"]:
         yield (
-            f"many prompts have exactly {log['prompts_cut_at_tokens']:,} tokens, the most of all: was vLLM started with "
-            "--max-log-len? What lies behind is not in the log, so load and reuse are told too low"
+            f"many prompts have exactly {log['prompts_cut_at_tokens']:,} tokens, the most of all: was vLLM started "
+            "with --max-log-len? What lies behind is not in the log, so load and reuse are told too low"
         )
     if log["times_rounded_to_s"]:
         yield f"times are rounded to {log['times_rounded_to_s']:g} s; requests were spread evenly over that"
@@ -82,9 +84,9 @@ def table(result: Values) -> Table:
     drawn.add_row("1", "(any)", *_cells(result["alone"]), end_section=True)
     for fleet in result["fleets"]:
         policies = list(fleet["policies"].items())
-        soonest = min((its["summary"]["ttft_p90_s"] or float("inf") for _, its in policies), default=None)
+        soonest = min(served_p90_s(its["summary"]) for _, its in policies)
         for number, (policy, its) in enumerate(policies):
-            best = its["summary"]["ttft_p90_s"] == soonest
+            best = served_p90_s(its["summary"]) == soonest < inf
             drawn.add_row(
                 str(fleet["workers"]) if number == 0 else "",
                 Text(policy),

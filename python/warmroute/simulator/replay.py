@@ -160,7 +160,7 @@ def log_facts(log: LogRequests, ready: PreparedLog) -> Values:
 
 
 def cut_at(requests: Sequence[BlockedRequest]) -> int | None:
-    """The tokens at which prompts seem to have been cut off: many different ones have exactly as many as the longest."""
+    """The tokens at which prompts seem to have been cut off: many different ones have as many as the longest."""
     longest = max(request.prompt_tokens for request in requests)
     ends = [request.blocks[-1] for request in requests if request.prompt_tokens == longest and request.blocks]
     return longest if len(set(ends)) >= _FEWEST_CUT and len(ends) >= _SHARE_CUT * len(requests) else None

@@ -89,6 +89,16 @@ def test_overload_and_failed_requests() -> None:
     assert given.needed == {"round-robin": None, "warmroute": None}
 
 
+def test_turning_requests_away_is_no_gain() -> None:
+    fleet = {"round-robin": summary(380.0), "warmroute": summary(39.0, failed=325)}
+    given = advice(findings(summary(900.0), {4: fleet}))
+    assert Reason.HELPS not in given.reasons
+    assert "warmroute has 39 s (where 32% of the requests are turned away)" in given.text
+    given = advice(findings(summary(900.0), {4: {"round-robin": summary(3.0, failed=90), "warmroute": summary(0.5)}}))
+    assert given.reasons == (Reason.HELPS,)
+    assert "instead of 3 s (where 9% of the requests are turned away)." in given.text
+
+
 @pytest.mark.parametrize("policies", [["warmroute"], ["dynamo", "llm-d-precise"], ["random", "round-robin"]])
 @pytest.mark.parametrize("p90_s", [0.1, 3.0])
 def test_any_choice_of_policies_has_a_text(policies: list[str], p90_s: float) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Any
 
 OURS = "warmroute"
@@ -29,6 +30,13 @@ class Reason(StrEnum):
     CACHED_ANYWAY = "cached-anyway"
     OVERLOAD = "overload"
     ALIKE = "alike"
+
+
+def served_p90_s(summary: Summary) -> float:
+    """A run's 90th percentile; infinite where more than a few requests failed: turning away is no way to be quick."""
+    p90_s = summary["ttft_p90_s"]
+    failing = summary["failed"] > _MOST_FAILED * summary["requests"]
+    return inf if p90_s is None or failing else float(p90_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +68,8 @@ class Findings:
         return next((size for size in self.sizes if self.meets(self.summaries[size][policy])), None)
 
     def meets(self, summary: Summary) -> bool:
-        """Whether a run's first tokens come soon enough, and its requests do not fail."""
-        p90_s = summary["ttft_p90_s"]
-        few_failed = summary["failed"] <= _MOST_FAILED * summary["requests"]
-        return p90_s is not None and bool(p90_s <= self.target_s) and few_failed
+        """Whether a run's first tokens come soon enough."""
+        return served_p90_s(summary) <= self.target_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ def advice(findings: Findings) -> Advice:
     aware = [ours, *(policy for policy in findings.policies if policy not in (ours, other, *BLIND))]
     pairs = [_Pair(findings, policy, other, _size(findings, needed[policy])) for policy in aware]
     gaining = [pair for pair in pairs if pair.ours != other and _gains(pair, needed)]
-    pair = pairs[0] if pairs[0] in gaining or not gaining else min(gaining, key=lambda each: each.mine["ttft_p90_s"])
+    pair = pairs[0] if pairs[0] in gaining or not gaining else min(gaining, key=lambda each: served_p90_s(each.mine))
     reasons = _reasons(pair, needed, bool(gaining))
     said = [_SENTENCES[reason](pair) for reason in reasons]
     if Reason.ONE_WORKER in reasons:
@@ -125,8 +131,8 @@ class _Pair:
     @property
     def ratio(self) -> float:
         """How many times as long the other's first tokens take, by the 90th percentile."""
-        mine, its = self.mine["ttft_p90_s"], self.its["ttft_p90_s"]
-        return its / mine if mine and its else 1.0
+        mine, its = served_p90_s(self.mine), served_p90_s(self.its)
+        return its / mine if 0.0 < mine < inf else 1.0
 
 
 def _reasons(pair: _Pair, needed: Mapping[str, int | None], gains: bool) -> tuple[Reason, ...]:
@@ -156,8 +162,7 @@ def _helps(pair: _Pair) -> str:
         f"Prefix-aware routing pays for this traffic: {_percent(pair.findings.reusable_share)} of its prompt tokens "
         f"repeat, and on {_workers(pair.size)} {pair.ours} has {_percent(pair.mine['cached_token_share'])} of all in "
         f"the cache of the worker that it chooses, {pair.other} {_percent(pair.its['cached_token_share'])}; nine of "
-        f"ten first tokens come within {_seconds(pair.mine['ttft_p90_s'])} instead of "
-        f"{_seconds(pair.its['ttft_p90_s'])} ({pair.ratio:.3g} times as long)."
+        f"ten first tokens come within {_p90(pair.mine)} instead of {_p90(pair.its)}{_times(pair.ratio)}."
     )
 
 
@@ -172,7 +177,7 @@ def _little_reuse(pair: _Pair) -> str:
 def _one_worker(pair: _Pair) -> str:
     return (
         f"One worker is enough: alone it has nine of ten first tokens within "
-        f"{_seconds(pair.findings.alone['ttft_p90_s'])}, and with one there is nothing to route. Prefix-aware routing "
+        f"{_p90(pair.findings.alone)}, and with one there is nothing to route. Prefix-aware routing "
         "would not help until there is more traffic (try --speed 4), or a stricter target (--ttft-p90)."
     )
 
@@ -180,8 +185,8 @@ def _one_worker(pair: _Pair) -> str:
 def _low_load(pair: _Pair) -> str:
     return (
         f"Prefix-aware routing would change little at this load: on {_workers(pair.size)} {pair.other} already has "
-        f"nine of ten first tokens within {_seconds(pair.its['ttft_p90_s'])}, {pair.ours} within "
-        f"{_seconds(pair.mine['ttft_p90_s'])}, and {pair.its['queue_mean']:.2g} requests wait per worker. It would "
+        f"nine of ten first tokens within {_p90(pair.its)}, {pair.ours} within "
+        f"{_p90(pair.mine)}, and {pair.its['queue_mean']:.2g} requests wait per worker. It would "
         "help with more traffic (try --speed 4), or with fewer workers for the same."
     )
 
@@ -197,7 +202,7 @@ def _cached_anyway_sentence(pair: _Pair) -> str:
 def _overload(pair: _Pair) -> str:
     return (
         f"No fleet that was tried meets a TTFT p90 of {_seconds(pair.findings.target_s)}: on "
-        f"{_workers(pair.findings.sizes[-1])} {pair.ours} has {_seconds(_last(pair)['ttft_p90_s'])}. Try more workers "
+        f"{_workers(pair.findings.sizes[-1])} {pair.ours} has {_p90(_last(pair))}. Try more workers "
         "(--workers), or a faster engine (--engine)."
     )
 
@@ -205,7 +210,7 @@ def _overload(pair: _Pair) -> str:
 def _alike(pair: _Pair) -> str:
     return (
         f"Prefix-aware routing would change little here: on {_workers(pair.size)} {pair.ours} has nine of ten first "
-        f"tokens within {_seconds(pair.mine['ttft_p90_s'])}, {pair.other} within {_seconds(pair.its['ttft_p90_s'])}. "
+        f"tokens within {_p90(pair.mine)}, {pair.other} within {_p90(pair.its)}. "
         "It would help with more different prefixes than one worker's cache holds, or more traffic (try --speed 2)."
     )
 
@@ -217,8 +222,8 @@ def _in_spite(pair: _Pair) -> str:
     if large.ours == large.other or large.ratio < _WORTH:
         return ""
     return (
-        f"On {_workers(size)} all the same, for safety say, {large.ours} has {_seconds(large.mine['ttft_p90_s'])} "
-        f"where {large.other} has {_seconds(large.its['ttft_p90_s'])}."
+        f"On {_workers(size)} all the same, for safety say, {large.ours} has {_p90(large.mine)} "
+        f"where {large.other} has {_p90(large.its)}."
     )
 
 
@@ -266,11 +271,11 @@ def _others(pair: _Pair, aware: Sequence[str], needed: Mapping[str, int | None])
     rivals = [policy for policy in aware if policy != pair.ours and told[policy]["ttft_p90_s"] is not None]
     if not rivals:
         return ""
-    policy = aware[0] if aware[0] in rivals else min(rivals, key=lambda each: (told[each]["ttft_p90_s"], each))
+    policy = aware[0] if aware[0] in rivals else min(rivals, key=lambda each: (served_p90_s(told[each]), each))
     count = needed[policy]
     reach = "does not reach the target" if count is None else f"reaches the target with {count}"
     who = policy if policy == aware[0] else f"Of the other policies {policy} does best: it"
-    return f"{who} has {_seconds(told[policy]['ttft_p90_s'])} on {_workers(pair.size)}, and {reach}."
+    return f"{who} has {_p90(told[policy])} on {_workers(pair.size)}, and {reach}."
 
 
 def _workers(count: int) -> str:
@@ -279,6 +284,17 @@ def _workers(count: int) -> str:
 
 def _percent(share: float | None) -> str:
     return "none" if share is None else f"{share:.0%}"
+
+
+def _p90(summary: Summary) -> str:
+    """The time, with what would make it a lie."""
+    failed = summary["failed"] / summary["requests"] if summary["requests"] else 0.0
+    said = _seconds(summary["ttft_p90_s"])
+    return said if failed <= _MOST_FAILED else f"{said} (where {_percent(failed)} of the requests are turned away)"
+
+
+def _times(ratio: float) -> str:
+    return f" ({ratio:.3g} times as long)" if ratio < inf else ""
 
 
 def _seconds(seconds: float | None) -> str:
