@@ -34,10 +34,10 @@ class Fleet:
 
 @asynccontextmanager
 async def running_fleet(
-    policy: str, workers: int, engine: EngineOptions, seed: int, logs: Path
+    policy: str, workers: int, engine: EngineOptions, seed: int, logs: Path, speedup: float = SPEEDUP
 ) -> AsyncIterator[Fleet]:
     """Fresh engines with empty caches and a fresh router, ready for requests. Raises ChildFailed."""
-    commands = [(f"engine {number}", engine_words(engine)) for number in range(1, workers + 1)]
+    commands = [(f"engine {number}", engine_words(engine, speedup)) for number in range(1, workers + 1)]
     async with children(commands, logs) as engines:
         ready = await asyncio.gather(*(engine.ready(_ENGINE_READY, _START_S) for engine in engines))
         words = router_words(policy, [match[1] for match in ready], seed)
@@ -48,12 +48,12 @@ async def running_fleet(
             yield fleet
 
 
-def engine_words(engine: EngineOptions) -> list[str]:
+def engine_words(engine: EngineOptions, speedup: float) -> list[str]:
     """The command line of one engine, after `warmroute`: what differs from the defaults."""
     values = dataclasses.asdict(engine)
     defaults = dataclasses.asdict(EngineOptions())
     flags = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value != defaults[name]}
-    flags = {"--port": 0, "--model": MODEL, "--speedup": SPEEDUP} | flags
+    flags = {"--port": 0, "--model": MODEL, "--speedup": speedup} | flags
     return ["engine", "--json", *(word for flag, value in flags.items() for word in (flag, str(value)))]
 
 
