@@ -12,6 +12,9 @@ class Agenda:
         self._entries: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._entered = 0
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def at(self, when: float, action: Callable[..., None], *arguments: object) -> None:
         """Do something at a time that has not passed."""
         assert when >= self.now, f"{when} is over, it is {self.now}"

@@ -10,7 +10,7 @@ from warmroute.router import Decision, Outcome, Refusal, Router, RouteWaiter, Tu
 from warmroute.simulator.agenda import Agenda
 from warmroute.simulator.fleet import Fleet
 from warmroute.simulator.flight import Flight
-from warmroute.simulator.ledger import Requests
+from warmroute.simulator.ledger import NOBODY, Requests
 from warmroute.simulator.pod import Pod
 
 # As the live router: workers that are tried before the first byte, and the look for room that nobody calls for.
@@ -143,7 +143,9 @@ class Front:
         self.fleet.look(self.fleet.of(decision.worker.id))  # the prober is called for
         if begun:
             self._end(flight, "worker-died")
-        elif len(flight.tried) >= MAX_ATTEMPTS or (retried_on_budget and not self._budget.take(now)):
+            return
+        self._requests.worker[flight.row], flight.cached = NOBODY, 0
+        if len(flight.tried) >= MAX_ATTEMPTS or (retried_on_budget and not self._budget.take(now)):
             self._follow(flight, self._router.give_up(flight.request, "enough workers have failed it"))
         else:
             self._follow(flight, self._router.route(flight.request, now, self._rng, tried=flight.tried))

@@ -63,7 +63,9 @@ class Pod:
             self._stream.take(now)
 
     def state(self) -> EngineState:
-        """What the engine's metrics show."""
+        """What the engine's metrics show now; of its cache, where events are heard, what was told last."""
+        if self._step is not None and self._stream is None:
+            self._engine.changes_until(self._step, self._agenda.now)  # moves the cache on; nobody hears of it
         return self._engine.state()
 
     def die(self) -> list[Flight]:
@@ -71,18 +73,22 @@ class Pod:
         broken_off = list(self.flights.values())
         self.flights.clear()
         self.is_alive, self._step = False, None
+        self._processes += 1
+        self._engine = self._new_engine()
         return broken_off
 
     def come_back(self) -> None:
         """A new process takes over, with an empty cache; the router connects to its events at once."""
-        self._processes += 1
-        self._engine = self._new_engine()
         self.is_alive = True
         if self._stream is not None:
             self._stream.begin_anew()
 
     def check_integrity(self) -> None:
+        """Assert that the engine is whole and idle."""
         self._engine.check_integrity()
+        state = self._engine.state()
+        assert not self.flights, "a request has not ended"
+        assert state.running == state.waiting == 0, "the engine has something in work"
 
     def _new_engine(self) -> EngineModel:
         # Each process has a hash root of its own.

@@ -68,8 +68,7 @@ class World:
             self._begin(stage)
             total, before, last_told = _turns(stage), len(self.ledger.requests), 0
             while self._open_sessions:
-                went_on = self._agenda.advance()
-                assert went_on, "a request got lost"
+                self._agenda.advance()
                 if self.router.policy_failures:
                     raise PolicyFailed("the policy raised an error")
                 ended = len(self.ledger.requests) - before
@@ -143,6 +142,8 @@ class World:
         self._agenda.at(self._agenda.now + self._scrape_interval_s, self._scrape, position)
 
     def _sample(self) -> None:
+        # What comes again and again is one sample, and one scrape for each worker.
+        assert not self._open_sessions or len(self._agenda) > len(self.fleet.pods), "a request got lost"
         self.fleet.sample(self._stage, self._front.held)
         self._agenda.at(self._agenda.now + SAMPLE_INTERVAL_S, self._sample)
 
@@ -150,7 +151,10 @@ class World:
         if isinstance(happening, WorkerAdded):
             self._join(happening.engine)
             return
+        if happening.worker >= len(self.fleet.pods) or not self.fleet.pods[happening.worker].is_alive:
+            return  # the fleet was made smaller, or it is dead already
         pod = self.fleet.pods[happening.worker]
+        self.fleet.tell()
         for flight in pod.die():
             self._front.broke_off(pod, flight)
         if happening.for_s is not None:
