@@ -66,8 +66,24 @@ def test_a_turn_comes_after_the_one_before_it_of_its_agent(tmp_path: Path) -> No
 def test_pauses_are_those_of_people_and_tools(tmp_path: Path) -> None:
     main = played(tmp_path, MAIN)["main"].turns
     # Recorded pauses; for new sub-agents what lay between the end of the main turn before (3 s, 13 s) and their start;
-    # for the last turn, of which none is recorded, what lay between the starts, as no answer's length is known.
-    assert [turn.wait_s for turn in main] == pytest.approx([0.0, 4.0, 6.0, 3.0, 2.5, 7.0, 11.0])
+    # for the last turn what lay between the starts, less a usual answer of 6.1 s, as the one before has no time.
+    assert [turn.wait_s for turn in main] == pytest.approx([0.0, 4.0, 6.0, 3.0, 2.5, 7.0, 4.9])
+
+
+def test_a_pause_that_counts_from_an_earlier_answer_is_not_taken(tmp_path: Path) -> None:
+    """Behind answers whose time is not known the file's pauses go on counting from the last known one."""
+    counting = session(
+        "counting",
+        [
+            request(0.0, 64, 10, 0, [(1, 1)], api=4.0, think=0.0),
+            request(12.0, 128, 10, 1, [(2, 1)], think=8.0),
+            request(24.0, 192, 10, 2, [(3, 1)], think=20.0),
+            request(26.0, 256, 10, 3, [(4, 1)], think=22.0, api=1.0),
+            request(30.0, 320, 10, 4, [(5, 1)], think=3.0, api=1.0),
+        ],
+    )
+    waits = [turn.wait_s for turn in played(tmp_path, counting)["counting"].turns]
+    assert waits == pytest.approx([0.0, 8.0, 5.9, 0.0, 3.0])
 
 
 def test_lengths_are_the_recorded_ones(tmp_path: Path) -> None:

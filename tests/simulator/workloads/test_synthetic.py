@@ -8,6 +8,7 @@ import pytest
 from simulator.workloads.made import only_stage, shared_blocks, shared_tokens, turns
 from warmroute.simulator.workload import Session, WorkerAdded, WorkerLost
 from warmroute.simulator.workloads import WORKLOADS, workload
+from warmroute.simulator.workloads.agent_loops import AGENT_LOOPS
 from warmroute.simulator.workloads.burst import BURST, Bursts
 from warmroute.simulator.workloads.cold_giants import COLD_GIANTS
 from warmroute.simulator.workloads.event_path import EVENTS_LATE, EVENTS_LOSSY
@@ -15,9 +16,10 @@ from warmroute.simulator.workloads.fleet_changes import MIXED_HARDWARE, WORKER_A
 from warmroute.simulator.workloads.hot_prefix import HOT_PREFIX
 from warmroute.simulator.workloads.lengths import Lengths
 from warmroute.simulator.workloads.multi_turn import MULTI_TURN
+from warmroute.simulator.workloads.single_stage import SingleStage
 
 SYNTHETIC = [
-    *("hot-prefix", "multi-turn", "cold-giants", "burst", "single-turn", "churn"),
+    *("hot-prefix", "multi-turn", "agent-loops", "cold-giants", "burst", "single-turn", "churn"),
     *("mixed-hardware", "worker-restart", "worker-added", "events-late", "events-lossy"),
 ]
 
@@ -67,6 +69,14 @@ def test_conversations_grow_by_the_answer_and_a_message() -> None:
             assert following.prompt.ids()[: len(said)] == said
             assert 20 <= len(following.prompt) - len(said) <= 3000
             assert 0 < following.wait_s <= 12.0
+
+
+def test_loops_need_more_room_than_there_is() -> None:
+    sessions = only_stage(AGENT_LOOPS)
+    waits = [turn.wait_s for turn in turns(sessions) if turn.after is not None]
+    assert 0.4 < fmean(waits) < 0.6
+    at_their_end = sum(len(session.turns[-1].prompt) for session in sessions)
+    assert at_their_end > 2 * sum(pod.capacity_tokens for pod in AGENT_LOOPS.fleet.engines)
 
 
 def test_conversations_with_one_application_begin_alike() -> None:
@@ -120,15 +130,23 @@ def test_the_working_set_drifts() -> None:
     assert fmean(asked) > 4
 
 
-def test_circumstances_differ_and_the_traffic_does_not() -> None:
-    usual = [turn.prompt.ids().tobytes() for turn in turns(only_stage(MULTI_TURN))]
-    for circumstance in (MIXED_HARDWARE, WORKER_RESTART, WORKER_ADDED, EVENTS_LATE, EVENTS_LOSSY):
-        assert [turn.prompt.ids().tobytes() for turn in turns(only_stage(circumstance))] == usual
+@pytest.mark.parametrize(
+    ("usual", "circumstances"),
+    [(MULTI_TURN, (MIXED_HARDWARE, WORKER_RESTART, WORKER_ADDED)), (AGENT_LOOPS, (EVENTS_LATE, EVENTS_LOSSY))],
+)
+def test_circumstances_differ_and_the_traffic_does_not(usual: SingleStage, circumstances: list[SingleStage]) -> None:
+    prompts = [turn.prompt.ids().tobytes() for turn in turns(only_stage(usual))[::7]]
+    for circumstance in circumstances:
+        assert [turn.prompt.ids().tobytes() for turn in turns(only_stage(circumstance))[::7]] == prompts
+
+
+def test_the_circumstances() -> None:
     assert {pod.prefill_tokens_per_s for pod in MIXED_HARDWARE.fleet.engines} == {23_200.0, 7_300.0}
     assert WORKER_RESTART.fleet.happenings == (WorkerLost(40.0, 0, for_s=30.0),)
     (added,) = WORKER_ADDED.fleet.happenings
     assert isinstance(added, WorkerAdded)
     assert (added.at_s, added.engine) == (35.0, WORKER_ADDED.fleet.engines[0])
+    assert AGENT_LOOPS.fleet.engines == EVENTS_LATE.fleet.engines == EVENTS_LOSSY.fleet.engines
     assert EVENTS_LATE.fleet.event_path.delay_s == 0.5
     assert EVENTS_LOSSY.fleet.event_path.loss == 0.05
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from warmroute.errors import ConfigError
 from warmroute.simulator.workload import Workload
+from warmroute.simulator.workloads.agent_loops import AGENT_LOOPS
 from warmroute.simulator.workloads.azure import AZURE_CODE, AZURE_CONVERSATION
 from warmroute.simulator.workloads.burst import BURST
 from warmroute.simulator.workloads.churn import CHURN
@@ -77,6 +78,7 @@ WORKLOADS: Sequence[Listed] = (
     AZURE_CONVERSATION,
     _Made(HOT_PREFIX),
     _Made(MULTI_TURN),
+    _Made(AGENT_LOOPS),
     _Made(COLD_GIANTS),
     _Made(BURST),
     _Made(SINGLE_TURN),

@@ -18,6 +18,9 @@ from warmroute.simulator.workloads.pods import QWEN_32B_H100_TP2, with_context
 from warmroute.simulator.workloads.recorded import Recorded
 from warmroute.simulator.workloads.seeds import seed_of
 
+# The median over the 45,022 answers whose time is recorded.
+_USUAL_ANSWER_S = 6.1
+
 
 @dataclass(frozen=True, slots=True)
 class CodingSessions:
@@ -58,14 +61,18 @@ def _dependences(turns: Sequence[RecordedTurn]) -> Iterator[int | None]:
 
 
 def _wait_s(turns: Sequence[RecordedTurn], position: int, after: int | None) -> float:
-    """The recorded pause between the end of the turn before and this one."""
+    """The recorded pause between the end of the turn before and this one.
+
+    What the file says itself counts from the last turn whose answer's time it knows. If that is another one, the answer
+    before is taken to have been as long as they usually were.
+    """
     turn = turns[position]
     if after is None:
         return turn.t
     before = turns[after]
-    if turn.think is not None and turn.agent == before.agent:
+    if turn.think is not None and turn.agent == before.agent and before.api is not None:
         return turn.think
-    return max(0.0, turn.t - before.t - (before.api or 0.0))
+    return max(0.0, turn.t - before.t - (_USUAL_ANSWER_S if before.api is None else before.api))
 
 
 _POD = with_context(QWEN_32B_H100_TP2, 131_072)
