@@ -244,3 +244,18 @@ def test_a_prompt_is_admitted_only_if_it_fits_whole() -> None:
     run.all()
     assert not run.preempted
     assert run.finished() == ["a", "b"]
+
+
+def test_only_the_ends_of_answers_are_told_where_that_is_enough() -> None:
+    every, ends = EngineModel(options()), EngineModel(options())
+    outputs: dict[bool, list[Output]] = {True: [], False: []}
+    for every_token, engine in ((True, every), (False, ends)):
+        engine.submit(request("a", range(4), 1), 0.0)
+        engine.submit(request("b", range(100, 104), 4), 0.0)
+        for now in range(4):
+            step = engine.step(float(now))
+            assert step is not None
+            outputs[every_token] += engine.complete(step, every_token=every_token).outputs
+    assert outputs[False] == [output for output in outputs[True] if output.is_first or output.finished]
+    assert [(output.request_id, output.generated) for output in outputs[False]] == [("a", 1), ("b", 1), ("b", 4)]
+    assert ends.state() == every.state()

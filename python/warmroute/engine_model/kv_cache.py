@@ -136,7 +136,8 @@ class KvCache:
         )
 
     def _lacking(self, lives: Sequence[LiveRequest], iterations: int) -> int:
-        return sum(self._blocks_for(live.computed + iterations - 1) - len(live.blocks) for live in lives)
+        size, further = self._block_size, iterations - 1
+        return sum([-(-(live.computed + further) // size) - len(live.blocks) for live in lives])
 
     def release(self, live: LiveRequest) -> None:
         """Take all blocks back; what was labelled stays findable until its block is handed out again."""

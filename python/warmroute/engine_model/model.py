@@ -161,25 +161,32 @@ class EngineModel:
         if step.iterations > 1:
             step.growth = Growth(step.batch.scheduled, self.options.block_size)
 
-    def complete(self, step: Step) -> StepResult:
-        """The end of the step that `step` returned: the new tokens, and all changes of the cache until now."""
+    def complete(self, step: Step, *, every_token: bool = True) -> StepResult:
+        """The end of the step that `step` returned: the new tokens, and all changes of the cache until now.
+
+        Without `every_token` only those requests are among the outputs that got their first or their last token.
+        """
         assert step is self._current, "not the step in work"
         self._current = None
         if step.growth is not None:
             step.growth.finish(step.iterations, self._cache)
-        outputs, iterations = list[Output](), step.iterations
+        outputs, iterations, answering = list[Output](), step.iterations, 0
         for live in step.batch.scheduled:
-            if live.ended or live.computed < live.known_tokens:
+            known = live.known_tokens
+            if live.ended or live.computed < known:
                 continue
-            if live.generated == 0:
-                self._prompt_tokens += live.prompt_tokens
-            live.known_tokens += iterations
-            live.generated = generated = live.generated + iterations
+            answering += 1
+            before = live.generated
+            live.known_tokens = known + iterations
+            live.generated = generated = before + iterations
             finished = generated == live.answer_tokens
-            outputs.append(Output(live.request_id, iterations, generated, finished))
+            if every_token or finished or not before:
+                outputs.append(Output(live.request_id, iterations, generated, finished))
+            if not before:
+                self._prompt_tokens += live.prompt_tokens
             if finished:
                 self._end(live)
-        self._generation_tokens += iterations * len(outputs)
+        self._generation_tokens += iterations * answering
         told, self._told_next = self._told_next, []
         return StepResult(outputs, told + self._cache.take_changes())
 

@@ -88,9 +88,10 @@ class Scheduler:
 
     def _continue_running(self, batch: Batch, budget: int) -> int:
         """Schedule running requests; the part of `budget` that is left."""
-        index, size = 0, self._options.block_size
-        while index < len(self.running) and budget > 0:
-            live = self.running[index]
+        index, last_in_block = 0, self._options.block_size - 1
+        running, size, schedule = self.running, self._options.block_size, batch.scheduled.append
+        while index < len(running) and budget > 0:
+            live = running[index]
             if live.loading is not None:
                 index += 1
                 continue
@@ -98,16 +99,16 @@ class Scheduler:
             tokens = live.known_tokens - start
             if tokens > budget:
                 tokens = budget
-            if tokens == 1 and 0 < start % size < size - 1:
+            if tokens == 1 and 0 < start % size < last_in_block:
                 # What `grow` does for a token that neither takes nor fills a block, without its 2 us.
                 live.computed = start + 1
             elif not self._cache.grow(live, tokens):
                 if not self._grow_by_preemption(live, tokens, batch):
                     break
-                index = self.running.index(live)  # somebody before it may have gone
+                index = running.index(live)  # somebody before it may have gone
             if tokens > 1 or not live.generated:  # one token after another is decoding
                 batch.chunks.append(Chunk(live.request_id, start, tokens))
-            batch.scheduled.append(live)
+            schedule(live)
             budget -= tokens
             index += 1
         return budget

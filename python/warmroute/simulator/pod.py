@@ -15,7 +15,7 @@ Answered = Callable[["Pod", Flight, Output], None]
 
 
 class Pod:
-    """An engine that is moved on by the agenda. `answered` is told of each new token, or of many alike at once.
+    """An engine that is moved on by the agenda. `answered` is told of an answer's first and last tokens.
 
     `stream` is None where the router does not hear the engine's events.
     """
@@ -125,7 +125,7 @@ class Pod:
         now = self._agenda.now
         self.tell(now)
         self._step = None
-        result = self._engine.complete(step)
+        result = self._engine.complete(step, every_token=False)
         if self._stream is not None:
             due_at = self._stream.publish(result.changes, now + self._stream.delay_s)
             if due_at is not None:
