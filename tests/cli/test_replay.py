@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from warmroute.cli.main import main
-from warmroute.cli.replay import sizes
+from warmroute.cli.replay import ReplayOptions, sizes
 from warmroute.errors import ConfigError
+from warmroute.simulator.replay import POLICIES
 
 FAST = ["--workers", "2", "--policy", "round-robin", "--policy", "warmroute", "--jobs", "1"]
 
@@ -161,6 +162,13 @@ def test_interrupted(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 130
+
+
+def test_all_policies_and_those_of_ones_own() -> None:
+    chosen = ReplayOptions(policy=("mine:Mine", "all")).policies
+    assert chosen[0] == "mine:Mine"
+    assert {*POLICIES, "dynamo"} <= set(chosen)
+    assert ReplayOptions().policies == POLICIES
 
 
 def test_sizes_of_fleets() -> None:

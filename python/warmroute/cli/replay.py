@@ -17,7 +17,7 @@ from rich.console import Console
 
 from warmroute.cli.log_options import LOG_EXAMPLES, LogOptions, tell_broken
 from warmroute.cli.replay_view import print_replay
-from warmroute.cli.simulate_options import check_writable
+from warmroute.cli.simulate_options import ALL, check_writable
 from warmroute.cli.simulate_progress import shown
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace, option
@@ -28,6 +28,7 @@ from warmroute.simulator.logs import LogRequests, open_log, read_all
 from warmroute.simulator.many import RunFailed, Watcher
 from warmroute.simulator.replay import POLICIES, ReplayPlan, as_one_comparison, replay
 from warmroute.simulator.report import page
+from warmroute.simulator.rivals import ARMS
 
 _STDOUT = "-"
 _WORKERS = "2,4,8"
@@ -64,7 +65,8 @@ class ReplayOptions:
     workers: str = option(_WORKERS, "sizes of fleets: 2,4,8 or 2-8", metavar="N,N|N-N")
     policy: tuple[str, ...] = option(
         (),
-        f"policy to compare; may be repeated (default: {', '.join(POLICIES)}); 'warmroute simulate --list' lists them",
+        f"policy to compare, or {ALL}; may be repeated (default: {', '.join(POLICIES)}); 'warmroute simulate --list' "
+        "tells them",
         metavar="NAME",
     )
     engine: str = option(next(iter(PRESETS)), "the engine of each worker", choices=tuple(PRESETS), metavar="NAME")
@@ -77,6 +79,12 @@ class ReplayOptions:
     jobs: int | None = option(None, "simulations at once (default: one for each core)", metavar="N")
     html: str | None = option(None, "write a page with tables and plots", metavar="FILE")
 
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The policies to compare, each once, in the order given."""
+        given = self.policy or POLICIES
+        return tuple(dict.fromkeys(name for each in given for name in (ARMS if each == ALL else [each])))
+
     def plan(self, command: str) -> ReplayPlan:
         """Raises ConfigError."""
         if self.limit < 0:
@@ -85,7 +93,7 @@ class ReplayOptions:
             raise ConfigError(f"jobs must be at least 1, not {self.jobs}")
         return ReplayPlan(
             workers=sizes(self.workers),
-            policies=tuple(dict.fromkeys(self.policy)) or POLICIES,
+            policies=self.policies,
             engine=self.engine,
             speed=self.speed,
             closed_loop=self.closed_loop,
@@ -175,7 +183,8 @@ def _tell_progress(requests: int) -> None:
 
 @contextmanager
 def _watched(question: Question) -> Iterator[Watcher]:
-    names = [f"{question.workers} workers: {task}" for task in tasks(question)]
+    fleet = "1 worker" if question.workers == 1 else f"{question.workers} workers"
+    names = [f"{fleet}: {task}" for task in tasks(question)]
     with shown(Console(stderr=True), names) as watcher:
         yield watcher
 

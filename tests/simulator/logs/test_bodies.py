@@ -89,6 +89,11 @@ def test_a_batch_is_several_requests_that_share_what_is_counted() -> None:
     ]
 
 
+def test_embeddings_are_requests_too() -> None:
+    requests = read_lines_of(BodiesReader(), json.dumps({"ts": 1, "body": {"model": "e", "input": ["a", "b"]}}))
+    assert [content_of(each) for each in requests] == [TextContent("a"), TextContent("b")]
+
+
 @pytest.mark.parametrize(
     "more",
     [

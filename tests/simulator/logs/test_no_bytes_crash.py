@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.logs.test_litellm import PAYLOAD, SPEND_ROW
@@ -54,12 +54,14 @@ def read(name: str, *lines: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
+@settings(deadline=None)
 @given(lines=st.lists(st.binary(max_size=200), max_size=3))
 def test_any_bytes(name: str, lines: list[bytes]) -> None:
     read(name, *lines)
 
 
 @pytest.mark.parametrize("name", READERS)
+@settings(deadline=None)
 @given(fields=st.dictionaries(st.sampled_from(WORDS), JSON, max_size=8))
 def test_any_object_with_the_right_words(name: str, fields: dict[str, Any]) -> None:
     read(name, json.dumps(fields).encode())
@@ -68,12 +70,14 @@ def test_any_object_with_the_right_words(name: str, fields: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("name", READERS)
+@settings(deadline=None)
 @given(line=st.sampled_from(SEEDS), at=st.integers(0, 400), cut=st.integers(0, 60), put=st.binary(max_size=6))
 def test_real_lines_that_were_damaged(name: str, line: bytes, at: int, cut: int, put: bytes) -> None:
     damaged = line[:at] + put + line[at + cut :]
     read(name, damaged, line)
 
 
+@settings(deadline=None)
 @given(value=JSON)
 def test_any_time(value: Any) -> None:
     try:

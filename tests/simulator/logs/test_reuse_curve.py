@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmroute.simulator.logs import BlockedRequest, Blocking, open_log, read_all, reuse_curve
@@ -42,6 +42,7 @@ def lru_share(requests: Sequence[BlockedRequest], answers: Sequence[int], capaci
 CHAINS = st.lists(st.tuples(st.lists(st.integers(0, 2), max_size=5), st.integers(1, 3)), min_size=1, max_size=14)
 
 
+@settings(deadline=None)
 @given(chains=CHAINS)
 def test_without_end_it_is_the_longest_prefix_seen(chains: list[tuple[list[int], int]]) -> None:
     requests = [request(float(at), chain, rest) for at, (chain, rest) in enumerate(chains)]
@@ -51,6 +52,7 @@ def test_without_end_it_is_the_longest_prefix_seen(chains: list[tuple[list[int],
     assert curve.prompt_tokens == curve.reusable_tokens + curve.different_tokens
 
 
+@settings(deadline=None)
 @given(chains=CHAINS, capacity=st.integers(8, 200))
 def test_a_cache_of_some_size_holds_what_an_lru_cache_holds(chains: list[tuple[list[int], int]], capacity: int) -> None:
     """Blocks that were touched together count as one, so the curve may be a request's own prompt too careful."""

@@ -194,8 +194,13 @@ def _endpoint(body: JsonObject, path: Any) -> Endpoint:
     if body.get("prompt") is not None:
         return Endpoint.COMPLETIONS
     if body.get("input") is not None:
-        return Endpoint.RESPONSES
+        return Endpoint.EMBEDDINGS if _is_embedded(body["input"]) else Endpoint.RESPONSES
     return Endpoint.TOKENS if body.get("token_ids") is not None else Endpoint.GENERATE
+
+
+def _is_embedded(value: Any) -> bool:
+    """Whether an input is a list of texts or ids; that of the responses endpoint is one text, or a list of items."""
+    return isinstance(value, list) and bool(value) and not isinstance(value[0], dict)
 
 
 def _is_anthropic(body: JsonObject) -> bool:
