@@ -218,8 +218,10 @@ def verdict_of(result: dict[str, Any], bound: dict[str, float] | None = None, **
 
 def test_the_verdict_says_who_wins_and_by_how_much(compared: dict[str, Any]) -> None:
     text = verdict_of(compared)
-    assert text.startswith("warmroute gives the first token soonest: after 1 s on average, 2 s for nine of ten. ")
-    assert "Under round-robin it comes after 4 s, 4.00 times as long (5.00 times for nine of ten), with 40.0%" in text
+    assert text.startswith("warmroute gives the first token soonest: after 1.00 s on average, 2.00 s for nine of ten. ")
+    assert (
+        "Under round-robin it comes after 4.00 s, 4.00 times as long (5.00 times for nine of ten), with 40.0%" in text
+    )
     assert "finds 80.0% of the prompt tokens in caches, of 85.0% that could be found" in text
     assert "2.00 times the shortest possible, 0.500 s" in text
 
@@ -247,8 +249,12 @@ def test_the_verdict_names_failures_and_equals(compared: dict[str, Any]) -> None
         round_robin={"ttft_mean_s": 1.01, "failed": 0},
         warmroute={"ttft_mean_s": 5.0, "failed": 0},
     )
-    assert verdict(alike).startswith("random and round-robin are about alike")
+    assert verdict(alike).startswith("random and round-robin are alike within 3%: the first token comes after 1.00 s")
     assert "Requests failed: 3.0 under random." in verdict(alike)
+    many = copy.deepcopy(alike)
+    many["policies"] = {f"p{number}": copy.deepcopy(alike["policies"]["random"]) for number in range(5)}
+    many["policies"]["warmroute"] = copy.deepcopy(alike["policies"]["round-robin"])
+    assert verdict(many).startswith("p0, p1, p2 and 3 more, warmroute among them, are alike")
     one_seed = alike | {"seeds": [1]}
     assert "One seed" in verdict(one_seed)
     assert "One seed" not in verdict(alike)

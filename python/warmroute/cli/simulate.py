@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
     add_options(parser, SimulateOptions)
+    parser.add_argument("--list", action="store_true", help="list workloads and policies, and stop")
     parser.add_argument(
         "--json",
         nargs="?",
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, and show; 1 where a simulation failed."""
     # Not from the environment: WARMROUTE_POLICY and the like are meant for a real router.
     options = from_namespace(SimulateOptions, arguments)
-    if options.list_all:
+    if arguments.list:
         return _list(arguments.json)
     for path in (arguments.json, options.html):
         if path is not None and path != _STDOUT:

@@ -40,7 +40,6 @@ class SimulateOptions:
     tuned: bool = option(False, "also try each value of a policy's main setting, and show the best beside the default")
     jobs: int | None = option(None, "simulations at once (default: as many as there are cores)", metavar="N")
     html: str | None = option(None, "write a report with plots, one file that works offline", metavar="FILE")
-    list_all: bool = option(False, "list workloads and policies, and stop", flag="--list")
 
     def __post_init__(self) -> None:
         check_range(self, 1, _MOST, "workers", "seeds", "jobs")

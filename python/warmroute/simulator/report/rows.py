@@ -35,7 +35,7 @@ def seconds(value: float | None) -> str:
     """Seconds to three significant digits, whole from a hundred on."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+    return f"{value:.3f}" if value < 1 else multiple(value)
 
 
 def whole(value: float | None) -> str:

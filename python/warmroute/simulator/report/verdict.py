@@ -7,7 +7,9 @@ from warmroute.simulator.report.rows import Row, decimal, multiple, percent, row
 
 # Whom a policy is measured against, the first that there is: what a fleet has without a router that knows caches.
 _BASELINES = ("round-robin", "random", "least-loaded")
+_OURS = "warmroute"
 _ALIKE = 1.03
+_NAMED = 3
 _NEAR = 1.3
 _LITTLE_REUSE = 0.1
 _MISSED_REUSE = 0.9
@@ -39,13 +41,23 @@ def _winner(defaults: Sequence[Row]) -> str:
     figures = f"{seconds(s['ttft_mean_s'])} s on average, {seconds(s['ttft_p90_s'])} s for nine of ten"
     if len(defaults) == 1:
         return f"{first.label} gives the first token after {figures}."
+    alike = [row for row in defaults if _ratio(row, first) < _ALIKE]
+    if len(alike) > 1:
+        return f"{_named(alike)} are alike within {_ALIKE - 1:.0%}: the first token comes after {figures}."
     second = defaults[1]
     ratio = _ratio(second, first)
-    if ratio < _ALIKE:
-        return f"{first.label} and {second.label} are about alike: the first token comes after {figures}."
     is_told = second is not _baseline(defaults)
     by = f"; {second.label}, the next best, takes {multiple(ratio)} times as long" if is_told else ""
     return f"{first.label} gives the first token soonest: after {figures}{by}."
+
+
+def _named(alike: Sequence[Row]) -> str:
+    """The first ones, and ours among the others."""
+    names = [row.label for row in alike]
+    if len(names) <= _NAMED:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    ours = f", {_OURS} among them" if _OURS in names[_NAMED:] else ""
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more{ours},"
 
 
 def _against(first: Row, defaults: Sequence[Row]) -> list[str]:
