@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -12,22 +13,37 @@ import uvloop
 from warmroute import config
 from warmroute.emulator import EmulatorOptions, RunningEngine, serve_engine
 from warmroute.engine_model import EngineOptions
+from warmroute.engine_model.presets import PRESETS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's flags: the server's, and in a group of their own the modelled engine's."""
     config.add_arguments(parser, EmulatorOptions)
-    config.add_arguments(parser.add_argument_group("modelled engine"), EngineOptions)
+    engine = parser.add_argument_group("modelled engine")
+    engine.add_argument(
+        "--preset",
+        choices=PRESETS,
+        help="a known engine, whose figures stand where no flag says another: "
+        + "; ".join(f"{preset.name}: {preset.about}" for preset in PRESETS.values()),
+    )
+    config.add_arguments(engine, EngineOptions)
     parser.add_argument("--json", action="store_true", help="write the line that tells of readiness as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    engine = config.from_namespace(EngineOptions, arguments)
+    engine = engine_options(arguments)
     options = config.from_namespace(EmulatorOptions, arguments, engine=engine)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(options, as_json=arguments.json))
     return 0
+
+
+def engine_options(arguments: argparse.Namespace) -> EngineOptions:
+    """The engine that the flags ask for: a preset's figures, or the defaults, and over them those that are given."""
+    preset = PRESETS[arguments.preset].options if arguments.preset else EngineOptions()
+    figures = {name: value for name, value in dataclasses.asdict(preset).items() if value is not None}
+    return config.from_namespace(EngineOptions, arguments, file_values=figures)
 
 
 async def _serve(options: EmulatorOptions, *, as_json: bool) -> None:
