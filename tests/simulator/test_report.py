@@ -231,6 +231,7 @@ def test_the_verdict_says_who_wins_and_by_how_much(compared: dict[str, Any]) -> 
     [
         ({"cached_token_share": 0.5}, {}, "limited by reuse: 41.2%"),
         ({"queue_mean": 2.5}, {}, "limited by capacity: 2.5 requests wait in an engine"),
+        ({"cached_token_share": 0.5, "held_mean": 2.0}, {}, "let them go; and by capacity: 0.0 requests wait"),
         ({"ttft_mean_s": 0.6}, {}, "limited by the work itself"),
         ({}, {}, "limited by what else runs"),
         ({}, {"cached_token_share": 0.05}, "hardly repeats itself"),
@@ -250,7 +251,9 @@ def test_the_verdict_names_failures_and_equals(compared: dict[str, Any]) -> None
         warmroute={"ttft_mean_s": 5.0, "failed": 0},
     )
     assert verdict(alike).startswith("random and round-robin are alike within 3%: the first token comes after 1.00 s")
-    assert "Requests failed: 3.0 under random." in verdict(alike)
+    assert "Requests failed: 3 under random." in verdict(alike)
+    alike["policies"]["random"]["runs"][0]["failures"] = {"worker-died": 2, "queue-full": 1}
+    assert "Requests failed: 3 under random (worker-died, queue-full)." in verdict(alike)
     many = copy.deepcopy(alike)
     many["policies"] = {f"p{number}": copy.deepcopy(alike["policies"]["random"]) for number in range(5)}
     many["policies"]["warmroute"] = copy.deepcopy(alike["policies"]["round-robin"])

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from warmroute.simulator.comparison import Values
 from warmroute.simulator.report.plots import Plot, Table, load_plots, plots
-from warmroute.simulator.report.rows import COLUMNS, best, decimal, percent, rows, seconds, waiting, whole
+from warmroute.simulator.report.rows import COLUMNS, best, count, decimal, percent, rows, seconds, waiting, whole
 from warmroute.simulator.report.verdict import verdict
 
 # More lines than that are too many to begin with; the others can be switched on.
@@ -94,7 +94,7 @@ def _stage_tables(result: Values) -> list[Table]:
         ("Prompt tokens found in caches", lambda stage: stage["cached_token_share"], percent),
         ("Requests waiting per engine and in the router", waiting, decimal),
         ("KV memory in use", lambda stage: stage["kv_usage_mean"], percent),
-        ("Failed", lambda stage: stage["failed"], decimal),
+        ("Failed", lambda stage: stage["failed"], count),
     )
     return [
         Table(

@@ -57,6 +57,11 @@ def decimal(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}" if value >= 0.05 or value == 0 else f"{value:.2g}"
 
 
+def count(value: float | None) -> str:
+    """A number of things, which as a mean over seeds may be broken."""
+    return "-" if value is None else f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
 def waiting(summary: Mapping[str, Any]) -> float | None:
     """Requests that wait per engine, and in the router."""
     queue, held = summary["queue_mean"], summary["held_mean"]
@@ -84,7 +89,7 @@ COLUMNS: Sequence[Column] = (
     Column("of bound", "", "cached, of all that can be", _distance("cached_share_of_bound"), percent, 1),
     Column("output", "tok/s", "tokens of answers, mean of the stages", _of("output_tokens_per_s"), whole, 1),
     Column("waiting", "", "requests waiting per engine and in the router", _waiting, decimal, -1),
-    Column("failed", "", "requests without a whole answer", _of("failed"), decimal, -1),
+    Column("failed", "", "requests without a whole answer", _of("failed"), count, -1),
 )  # fmt: skip
 
 

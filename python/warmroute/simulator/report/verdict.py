@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from warmroute.simulator.comparison import Values
-from warmroute.simulator.report.rows import Row, decimal, multiple, percent, rows, seconds, waiting
+from warmroute.simulator.report.rows import Row, count, decimal, multiple, percent, rows, seconds, waiting
 
 # Whom a policy is measured against, the first that there is: what a fleet has without a router that knows caches.
 _BASELINES = ("round-robin", "random", "least-loaded")
@@ -93,17 +93,20 @@ def _limit(result: Values, first: Row) -> str:
     summary, share = first.summary, first.distance["cached_share_of_bound"]
     if (result["bounds"]["cached_token_share"] or 0.0) < _LITTLE_REUSE:
         return "This traffic hardly repeats itself: routing by prefix can give little here, and balance decides."
+    limits: list[str] = []
     if share is not None and share < _MISSED_REUSE:
-        return (
-            f"It is limited by reuse: {percent(1 - share)} of the tokens that could be reused are computed again, on "
-            f"workers that do not hold them or had to let them go."
+        limits.append(
+            f"by reuse: {percent(1 - share)} of the tokens that could be reused are computed again, on workers that do "
+            f"not hold them or had to let them go"
         )
     if (waiting(summary) or 0.0) > _WAITING:
-        return (
-            f"It is limited by capacity: {decimal(summary['queue_mean'])} requests wait in an engine and "
+        limits.append(
+            f"by capacity: {decimal(summary['queue_mean'])} requests wait in an engine and "
             f"{decimal(summary['held_mean'])} in the router on average, with {percent(summary['kv_usage_mean'])} of "
-            f"the KV memory in use."
+            f"the KV memory in use"
         )
+    if limits:
+        return f"It is limited {'; and '.join(limits)}."
     if first.distance["ttft_mean_ratio"] < _NEAR:
         return "It is limited by the work itself: what is left is overhead and tokens that nobody has seen before."
     return "It is limited by what else runs: few have to wait, but prompts are computed in steps that others share."
@@ -118,8 +121,18 @@ def _tuned(found: Sequence[Row], first: Row) -> list[str]:
 
 
 def _failed(defaults: Sequence[Row]) -> list[str]:
-    failing = [f"{decimal(row.summary['failed'])} under {row.label}" for row in defaults if row.summary["failed"]]
+    failing = [f"{count(row.summary['failed'])} under {row.label}{_why(row)}" for row in defaults if _has_failed(row)]
     return [f"Requests failed: {', '.join(failing)}."] if failing else []
+
+
+def _has_failed(row: Row) -> bool:
+    return bool(row.summary["failed"])
+
+
+def _why(row: Row) -> str:
+    """The reasons, as the ledgers have them."""
+    reasons = dict.fromkeys(reason for run in row.runs for reason in run["failures"])
+    return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _chance(result: Values) -> list[str]:
