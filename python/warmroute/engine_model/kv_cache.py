@@ -52,6 +52,15 @@ class KvCache:
             return []
         return self._pool.find_leading(live.block_hashes[: (live.known_tokens - 1) // self._block_size])
 
+    def has_room(self, live: LiveRequest, prefix: Sequence[int]) -> bool:
+        """Whether there are blocks for `live`, of which `prefix` holds the beginning.
+
+        For all its known tokens, although later chunks get theirs later: otherwise prompts that are computed in chunks
+        would push each other out (vLLM's `scheduler_reserve_full_isl`, on by default).
+        """
+        fresh, free = self._blocks_for(live.known_tokens) - len(prefix), self._pool.free_blocks
+        return fresh <= free and fresh + self._pool.free_among(prefix) <= free
+
     def loads(self, live: LiveRequest, found: int, now: float) -> list[Load]:
         """What to load of `live` behind its first `found` blocks, which the GPU holds, from the tiers that hold it.
 
@@ -72,35 +81,24 @@ class KvCache:
             start = end
         return loads
 
-    def begin_loads(self, live: LiveRequest, prefix: Sequence[int], loads: Sequence[Load], now: float) -> bool:
-        """Give `live` the blocks in `prefix` and new ones that are loaded; False, with nothing done, if blocks lack.
-
-        As in `admit` there must be room for all its known tokens.
-        """
-        if not self._has_room(live, prefix):
-            return False
+    def begin_loads(self, live: LiveRequest, prefix: Sequence[int], loads: Sequence[Load], now: float) -> None:
+        """Give `live` the blocks in `prefix` and new ones that are loaded; there must be room (`has_room`)."""
         # They are counted as used before the new blocks push others into their tiers.
         live.loading = self._load(loads, now)
         self._hold(live, prefix)
         self._take(live, sum(len(load.block_hashes) for load in loads))
         live.computed = len(live.blocks) * self._block_size
-        return True
 
     def end_loads(self, live: LiveRequest) -> None:
         """What was loaded for `live` is there, and can be found by others."""
         live.loading = None
         self._label(live, len(live.blocks))
 
-    def admit(self, live: LiveRequest, prefix: Sequence[int], tokens: int) -> bool:
-        """Give `live` the blocks in `prefix` and room for `tokens` more; False, with nothing done, if blocks lack.
-
-        There must be room for all its known tokens, although later chunks get theirs later: otherwise prompts that
-        are computed in chunks would push each other out (vLLM's `scheduler_reserve_full_isl`, on by default).
-        """
-        if not self._has_room(live, prefix):
-            return False
+    def admit(self, live: LiveRequest, prefix: Sequence[int], tokens: int) -> None:
+        """Give `live` the blocks in `prefix` and room for `tokens` more; there must be room (`has_room`)."""
         self._hold(live, prefix)
-        return self.grow(live, tokens)
+        room = self.grow(live, tokens)
+        assert room, "admitted without blocks for it"
 
     def grow(self, live: LiveRequest, tokens: int) -> bool:
         """Make room for the next `tokens` of `live` and count them as computed; False if blocks lack."""
@@ -191,11 +189,6 @@ class KvCache:
             until = max(until, load.pool.load(now, count, load.block_hashes))
             tokens[load.pool.tier] = tokens.get(load.pool.tier, 0) + count
         return Loading(until, tokens)
-
-    def _has_room(self, live: LiveRequest, prefix: Sequence[int]) -> bool:
-        fresh = self._blocks_for(live.known_tokens) - len(prefix)
-        free = self._pool.free_blocks
-        return fresh <= free and fresh + self._pool.free_among(prefix) <= free
 
     def _hold(self, live: LiveRequest, prefix: Sequence[int]) -> None:
         self._pool.hold(prefix)

@@ -133,17 +133,17 @@ class Scheduler:
         while self.waiting and budget > 0 and len(self.running) < self._options.max_num_seqs:
             live = self.waiting[0]
             prefix = self._cache.cached_prefix(live)
+            if not self._cache.has_room(live, prefix):
+                break
             loads = self._cache.loads(live, len(prefix), now)
             if loads:
-                if not self._cache.begin_loads(live, prefix, loads, now):
-                    break
+                self._cache.begin_loads(live, prefix, loads, now)
                 self.loading.append(live)
                 self.running.append(self.waiting.popleft())
                 continue
             cached = len(prefix) * self._options.block_size
             tokens = min(live.known_tokens - cached, budget)
-            if not self._cache.admit(live, prefix, tokens):
-                break
+            self._cache.admit(live, prefix, tokens)
             self.running.append(self.waiting.popleft())
             self._note_admission(live, batch, cached)
             batch.scheduled.append(live)
