@@ -46,7 +46,7 @@ class Front:
         self._budget = RetryBudget(options.retry_share, options.retry_floor_per_s)
         self._turns: Turns[_Waiting] = Turns(router, self._rng, options.queue_size)
         self._holds_back = holds_back
-        self._look_planned = False
+        self._look_at: float | None = None
         router.table.has_room = self._has_room
 
     @property
@@ -100,18 +100,21 @@ class Front:
             self._plan_look(self._agenda.now)
 
     def _plan_look(self, at: float) -> None:
-        if not self._look_planned:
-            self._look_planned = True
-            self._agenda.at(at, self._look)
+        """Look then at the latest."""
+        if self._look_at is None or at < self._look_at:
+            self._look_at = at
+            self._agenda.at(at, self._look, at)
 
-    def _look(self) -> None:
+    def _look(self, planned_at: float) -> None:
+        if planned_at != self._look_at:
+            return  # an earlier one has taken its place
         now = self._agenda.now
         self.fleet.tell()
         for expired in self._turns.expire(now):
             self._take(expired)
         while (turn := self._turns.next(now)) is not None:
             self._take(turn)
-        self._look_planned = False
+        self._look_at = None
         if len(self._turns):
             self._plan_look(now + _LOOK_S)
 
