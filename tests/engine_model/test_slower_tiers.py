@@ -195,6 +195,57 @@ def test_who_is_loaded_is_the_first_to_give_up_its_blocks() -> None:
     assert engine.state().preemptions == 1
 
 
+def test_others_are_scheduled_although_somebody_before_them_gives_up_its_load() -> None:
+    """`a again` comes first and is loaded from 60 s on, for 13.3 s; at 68 s `d` needs a second block, and none is left.
+
+    When both have ended, a load would come after the first one, which goes on, and end later than the computation.
+    """
+    engine = engine_with(host_blocks=8, prefill_tokens_per_s=0.5, host_load_tokens_per_s=0.6)
+    arrivals = [
+        (0.0, request("a", _A)),
+        (25.0, request("b", _B)),
+        (60.0, request("a again", _A)),
+        (60.0, request("d", [7], answer=6)),
+        (60.0, request("e", [8], answer=6)),
+    ]
+    assert timetable(engine, arrivals)[2:] == [
+        Row(60, 65, "d[0:1] e[0:1]"),
+        *(Row(at, at + 1, "d e") for at in (65, 66, 67)),
+        Row(68, 69, "d e", preempted="a again"),
+        Row(69, 70, "d e", finished="d e"),
+        Row(70, 95, "a again[0:12]", finished="a again"),
+    ]
+
+
+def test_the_end_of_a_loaded_prefix_is_given_up_before_its_beginning() -> None:
+    engine = engine_with(host_blocks=2)
+    _, first = told(engine, request("a", _A), 0.0)
+    _, second = told(engine, request("b", _B), 13.0)
+    names = named("a", first) | named("b", second)
+    _, third = told(engine, request("a again", _A), 30.0)
+    assert moves(third, names) == [
+        *("-C a1", "+C b2", "-G b2"),
+        "+G a0 a1",
+        *("-C a0", "+C b1", "-G b1"),
+        "+G a2",
+    ]
+
+
+def test_who_waits_for_room_can_have_that_of_an_aborted_load_at_once() -> None:
+    engine = engine_with(host_blocks=4)
+    told(engine, request("a", _A), 0.0)
+    told(engine, request("b", _B), 13.0)
+    engine.submit(request("a again", _A), 30.0)
+    engine.submit(request("x", range(200, 209)), 30.0)
+    assert engine.step(30.0) is None
+    assert engine.wake_at(30.5) == 31.0
+    engine.abort("a again", 30.5)
+    assert engine.wake_at(30.5) == 30.5
+    step = engine.step(30.5)
+    assert step is not None
+    assert [chunk.request_id for chunk in step.batch.chunks] == ["x"]
+
+
 def test_who_is_loaded_and_finds_no_room_then_keeps_what_came() -> None:
     """As above, but loaded after 4 s: at 52 s `d` has 3 blocks, and there is none for the rest of the prompt."""
     engine = engine_with(num_blocks=5, host_blocks=8, host_load_tokens_per_s=2.0)
