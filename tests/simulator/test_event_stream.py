@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmroute.block import Namespace, Tier, hash_blocks
@@ -182,6 +182,7 @@ REQUESTS = st.tuples(st.integers(0, 3), st.integers(1, 30), st.integers(1, 9))
 ACTIONS = st.lists(st.one_of(REQUESTS, st.tuples(st.integers(1, 20), st.floats(0, 1))), max_size=40)
 
 
+@settings(deadline=None)
 @given(ACTIONS, st.sampled_from([0.0, 0.002, 0.3, 5.0]), st.sampled_from([0.0, 0.1, 0.7]), st.integers(0, 5))
 def test_when_all_has_come_the_index_holds_what_the_engine_holds(
     actions: list[tuple[int, int, int] | tuple[int, float]], delay_s: float, loss: float, seed: int

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.worlds import PLAIN, Talk, arm, played, single, talks
@@ -46,17 +46,20 @@ def assert_alike(many: Ledger, single: Ledger) -> None:
     assert many.gauges.waiting == single.gauges.waiting
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 100_000), st.sampled_from(["round-robin", "warmroute", "llm-d-precise"]))
 def test_steps_of_many_iterations_end_as_single_ones(seed: int, name: str) -> None:
     assert_alike(*both_ways(ARMS[name], talks(seed), [TIGHT, TIGHT]))
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 100_000), st.floats(0.5, 6.0))
 def test_so_do_those_that_a_death_breaks_off(seed: int, at_s: float) -> None:
     lost = [WorkerLost(at_s, 0, for_s=1.0)]
     assert_alike(*both_ways(ARMS["round-robin"], talks(seed), [TIGHT, TIGHT], happenings=lost))
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 100_000))
 def test_what_the_router_hears_does_not_depend_on_who_looks(seed: int) -> None:
     """Scrapes ten times as often cut nothing and tell nothing sooner; they are no part of this policy's picture."""

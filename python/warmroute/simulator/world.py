@@ -127,9 +127,10 @@ class World:
 
     def _ended(self, flight: Flight) -> None:
         flight.run.open_turns -= 1
-        self._send_followers(flight.run, flight.position)
         if flight.run.open_turns == 0:
             self._open_sessions -= 1
+        # Last, as a follower that is refused ends in here.
+        self._send_followers(flight.run, flight.position)
 
     def _join(self, engine: EngineOptions) -> None:
         pod = self.fleet.add(engine)
