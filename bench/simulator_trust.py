@@ -57,24 +57,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument("--quick", action="store_true", help="a few seconds of work, once; the result is not kept")
-    parser.add_argument("--repeats", type=int, default=3, help="seeds of the router, from 0 (default: 3)")
+    parser.add_argument("--repeats", type=int, default=5, help="how often all is sent, with seeds from 0 (default: 5)")
+    parser.add_argument("--simulations", type=int, default=9, help="how often it is simulated, likewise (default: 9)")
     options = parser.parse_args()
     workload = Conversations()
     if options.quick:
         workload = replace(workload, over_s=2.0, turns=2, think_s=(0.1, 0.3))
-    result = measured(workload, 1 if options.quick else options.repeats)
+    result = measured(workload, options.simulations, 1 if options.quick else options.repeats)
     if not options.quick:
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result) if options.json else f"wrote {RESULT}")
 
 
-def measured(workload: Conversations, repeats: int) -> dict[str, Any]:
-    """Both sides of each policy, with equal work in all repeats and the router's choices different in each."""
+def measured(workload: Conversations, simulations: int, repeats: int) -> dict[str, Any]:
+    """Both sides of each policy, with equal work every time; the router's chance and the moments differ."""
     where = environment()
-    policies = {name: _policy(workload, arm, repeats) for name, arm in ARMS.items()}
+    policies = {name: _policy(workload, arm, simulations, repeats) for name, arm in ARMS.items()}
     return {
         "question": "how far simulated times to first token are from those over real sockets, on the same work",
         "environment": where | {"load_1min_at_end": round(os.getloadavg()[0], 2)},
+        "simulations": simulations,
         "repeats": repeats,
         "workload": _about(workload),
         "policies": policies,
@@ -85,6 +87,7 @@ def _about(workload: Conversations) -> dict[str, Any]:
     turns = [turn for stage in workload.stages() for session in stage.sessions for turn in session.turns]
     return {
         "workers": WORKERS,
+        "spread_s": workload.spread_s,
         "engine_kv_tokens": ENGINE.capacity_tokens,
         "requests": len(turns),
         "prompt_tokens": sum(len(turn.prompt) for turn in turns),
@@ -92,8 +95,8 @@ def _about(workload: Conversations) -> dict[str, Any]:
     }
 
 
-def _policy(workload: Conversations, arm: Arm, repeats: int) -> dict[str, Any]:
-    simulated = [simulate(workload, arm, seed).ledger for seed in range(repeats)]
+def _policy(workload: Conversations, arm: Arm, simulations: int, repeats: int) -> dict[str, Any]:
+    simulated = [simulate(workload, arm, seed).ledger for seed in range(simulations)]
     sent = [asyncio.run(_sent(workload, arm, seed)) for seed in range(repeats)]
     found = {"simulated": [_run(each) for each in simulated], "sent": [_run(each) for each in sent]}
     return found | {
@@ -104,7 +107,7 @@ def _policy(workload: Conversations, arm: Arm, repeats: int) -> dict[str, Any]:
 
 async def _sent(workload: Conversations, arm: Arm, seed: int) -> Ledger:
     """Fresh processes, the whole work, and what the client saw of it."""
-    (stage,) = workload.stages()
+    (stage,) = workload.stages(seed)
     with tempfile.TemporaryDirectory() as logs:
         async with running_fleet(arm.name, WORKERS, ENGINE, seed, Path(logs), speedup=1.0) as fleet:
             client = Client(fleet.url, WORKERS, answer_text)

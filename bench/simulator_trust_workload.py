@@ -27,10 +27,13 @@ _FLEET = FleetPlan((ENGINE,) * WORKERS)
 class Conversations:
     """Conversations begin at random over `over_s` seconds, each behind the instructions of one of several agents.
 
-    The work is the same for every seed of a simulation, which is left to chance in the router.
+    The work is the same for every seed; only the moments differ, by less than `spread_s`. That much no client and no
+    network repeats, and a full fleet answers to it with other queues: which of two requests came first decides what is
+    evicted. Without it one simulation repeated would look like certainty.
     """
 
     work: int = 0
+    spread_s: float = 0.01
     agents: int = 24
     sessions_per_s: float = 1.2
     over_s: float = 60.0
@@ -44,6 +47,14 @@ class Conversations:
     fleet: FleetPlan = _FLEET
 
     def stages(self, seed: int = 0) -> Iterator[Stage]:
+        rng = random.Random(f"{self.name}/{self.work}/moments/{seed}")
+        yield Stage("conversations", [self._shifted(rng, session) for session in self._sessions()])
+
+    def _shifted(self, rng: random.Random, session: Session) -> Session:
+        turns = [replace(turn, wait_s=turn.wait_s + rng.uniform(0.0, self.spread_s)) for turn in session.turns]
+        return replace(session, turns=turns)
+
+    def _sessions(self) -> list[Session]:
         tokenizer = _tokenizer()
         writer = _Writer(AnswerBook(tokenizer, MODEL, 1), tokenizer.vocab_size)
         rng = random.Random(f"{self.name}/{self.work}")
@@ -52,7 +63,7 @@ class Conversations:
         while start_s < self.over_s:
             sessions.append(Session(start_s, self._turns(writer, rng, rng.choice(agents)), f"s{len(sessions)}"))
             start_s += rng.expovariate(self.sessions_per_s)
-        yield Stage("conversations", sessions)
+        return sessions
 
     def _turns(self, writer: "_Writer", rng: random.Random, instructions: "array[int]") -> list[Turn]:
         turns, history = list[Turn](), instructions
