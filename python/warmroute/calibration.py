@@ -8,15 +8,13 @@ Both rates are slopes of a straight line:
 A slope is independent of the constant overhead, which differs from fleet to fleet. It is believed as far as the samples
 prove it: where prompts are warm all of them have next to nothing to compute, their times differ by other things, and a
 plain fit finds any slope, a negative one as soon as one ten times too steep (on the reference benchmark that alone
-melted the fleet from 43 requests/s on). So each slope is the mean of what is believed before and what the samples say,
-weighted by what they tell: the middle of the workers that have proved theirs, before that the rates given at the start.
-A time that lies far above all others is a wait for something else, a full cache for example, and counts as a late one.
+melted the fleet from 43 requests/s on). So it is the mean of the rate given at the start and what the samples say,
+weighted by what they tell. A time that lies far above all others is a wait for something else, a full cache for
+example, and counts as a late one.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 
 from warmroute.block import Tier
 from warmroute.worker import Rates, WorkerKey
@@ -27,6 +25,10 @@ _FEW = 12.0  # samples, before which noise cannot be told from slope
 _DOUBT = 0.5  # a belief's standard deviation, over itself
 _LATE = 3.0  # deviations from the line beyond which a sample counts as no further away
 _LEAST_DEVIATION = 0.05  # of the mean: where all samples lie on a line, a worker may still become slower
+# Workers whose paces are within the first factor are taken to be alike, beyond the second to be as different as they
+# look: below it is what load does to equal ones (a sixth either way on the simulated reference benchmark).
+_ALIKE, _DIFFERENT = 1.25, 1.6
+_MOST_STALLED = 0.9  # of the time of an answer, by the prefill of others
 _MIN_RATE, _MAX_RATE = 100.0, 1e8  # tokens per second
 _MIN_SLOPE_S, _MAX_SLOPE_S = 1e-7, 0.1
 # Going over a thousand workers takes 100 us.
@@ -46,106 +48,88 @@ class CalibrationStart:
 
 
 @dataclass(slots=True)
-class SlopeFit:
-    """The slope of y over x from noisy samples that come one by one, as the posterior of a Gaussian prior.
+class Middle:
+    """The fading mean of points that come one by one."""
 
-    A sample makes earlier ones fade only as far as it tells of the slope itself: after a thousand prompts of equal
+    weight: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+
+    def move(self, dx: float, dy: float) -> float:
+        """Take a point that is so far from the middle; the part of the way that it is away still."""
+        self.weight = self.weight * _FADING + 1.0
+        self.x += dx / self.weight
+        self.y += dy / self.weight
+        return 1.0 - 1.0 / self.weight
+
+
+@dataclass(slots=True)
+class SlopeFit:
+    """A slope from noisy points, by their distances from the middle of their kind: the mean of a Gaussian posterior.
+
+    A point makes earlier ones fade only as far as it tells of the slope itself: after a thousand prompts of equal
     length the few that had told it are not forgotten (directional forgetting: without it a recursive fit winds up).
     """
 
-    weight: float = 0.0
-    mean_x: float = 0.0
-    mean_y: float = 0.0
+    points: float = 0.0
     sum_xx: float = 0.0
     sum_xy: float = 0.0
     informed: float = 0.0
     noise: float = 0.0  # of y around the line: variance
 
-    def add(self, x: float, y: float, belief: float, sources: int = 1) -> None:
-        """Take one sample; `belief` is the slope where nothing proves another. Of `sources` that are seen as one, each
-        is remembered for as many samples as one alone.
+    def add(self, x: float, y: float, middle: Middle, belief: float, kinds: int = 1, pace: float = 1.0) -> None:
+        """Take one point of a kind, and move its middle. `belief` is the slope where nothing proves another. Of each of
+        `kinds` as many are remembered as of one alone; y of this one is `pace` times as large as of others.
         """
-        fading = 1.0 - (1.0 - _FADING) / sources
-        if self.weight == 0.0:
-            self.weight, self.mean_x, self.mean_y = 1.0, x, y
-            return
-        dx = x - self.mean_x
-        dy = self._bounded(y - self.mean_y, dx * self.slope(belief))
+        if not middle.weight:
+            middle.x, middle.y = x, y
+        dx, dy, usual_y = x - middle.x, (y - middle.y) / pace, middle.y / pace
+        if middle.weight >= _FEW:
+            dy = min(dy, dx * self.slope(belief, usual_y) + _LATE * self._deviation(usual_y))
+        rest = middle.move(dx, dy * pace)
         spread = self.sum_xx / self.informed if self.informed else 0.0
-        told = min(1.0, _TELLING * dx * dx / spread) if spread else 1.0
-        kept = 1.0 - (1.0 - fading) * told
-        self.weight = self.weight * fading + 1.0
-        # Welford's update: the product of the distances from the mean before and after.
-        rest = 1.0 - 1.0 / self.weight
-        self.informed = self.informed * kept + told
-        self.sum_xx = self.sum_xx * kept + dx * dx * rest
-        self.sum_xy = self.sum_xy * kept + dx * dy * rest
-        self.mean_x += dx / self.weight
-        self.mean_y += dy / self.weight
+        told = min(1.0, _TELLING * dx * dx / spread) if spread else float(rest > 0.0)
+        fading = (1.0 - _FADING) / kinds
+        self.informed = self.informed * (1.0 - fading * told) + told
+        self.sum_xx = self.sum_xx * (1.0 - fading * told) + dx * dx * rest
+        self.sum_xy = self.sum_xy * (1.0 - fading * told) + dx * dy * rest
+        self.points = self.points * (1.0 - fading) + 1.0
         residual = (dy - dx * (self.sum_xy / self.sum_xx if self.sum_xx else 0.0)) * rest
-        self.noise += (residual * residual - self.noise) / self.weight
+        self.noise += (residual * residual - self.noise) / self.points
 
-    def slope(self, belief: float) -> float:
-        """What the samples say, drawn to the belief as far as noise hides it. It may be negative."""
+    def slope(self, belief: float, mean_y: float) -> float:
+        """What the points say, drawn to the belief as far as noise hides it; that itself where they say that y falls,
+        as something else than x moved it then.
+        """
         if self.sum_xx == 0.0:
             return belief
-        pull = self._pull(belief)
-        return (self.sum_xy + pull * belief) / (self.sum_xx + pull)
+        pull = self._pull(belief, mean_y)
+        slope = (self.sum_xy + pull * belief) / (self.sum_xx + pull)
+        return slope if slope > 0.0 else belief
 
-    def at_zero(self, slope: float) -> float:
-        """Where the line of this slope through the samples' middle begins; not below 0."""
-        return max(0.0, self.mean_y - slope * self.mean_x)
+    def is_proved(self, belief: float, mean_y: float) -> bool:
+        """Whether the points weigh more than the belief."""
+        return self.points >= _FEW and self.sum_xx > self._pull(belief, mean_y)
 
-    def is_proved(self, belief: float) -> bool:
-        """Whether the samples weigh more than the belief."""
-        return self.weight >= _FEW and self.sum_xx > self._pull(belief)
-
-    def _pull(self, belief: float) -> float:
+    def _pull(self, belief: float, mean_y: float) -> float:
         """The belief's weight in the units of `sum_xx`."""
-        unknown = self.mean_y * self.mean_y if self.weight < _FEW else 0.0
+        unknown = mean_y * mean_y if self.points < _FEW else 0.0
         return (self.noise + unknown) / (_DOUBT * belief) ** 2
 
-    def _bounded(self, dy: float, expected: float) -> float:
-        if self.weight < _FEW:
-            return dy
-        deviation = max(math.sqrt(self.noise), _LEAST_DEVIATION * self.mean_y)
-        return min(dy, expected + _LATE * deviation)
-
-
-@dataclass(slots=True)
-class _Factor:
-    """How many times as long as usual a worker takes: the mean of its ratios, drawn to 1 while they are few."""
-
-    weight: float = 0.0
-    value: float = 1.0
-
-    def add(self, ratio: float) -> None:
-        """Take one ratio; one that is far above the others counts as late."""
-        if self.weight >= _FEW:
-            ratio = min(ratio, _LATE * self.value)
-        self.weight = self.weight * _FADING + 1.0
-        self.value += (ratio - self.value) / (self.weight + _FEW)
+    def _deviation(self, mean_y: float) -> float:
+        return max(math.sqrt(self.noise), _LEAST_DEVIATION * mean_y)
 
 
 class Calibration:
-    """Rates of each worker, learned while running.
-
-    A worker's prefill rate is a slope of its own. Of decoding all workers have one line, which each goes through at its
-    own pace: slopes of their own, found under a load that hardly varies, would differ by chance, and the one that looks
-    least hurt by load gets more of it.
-    """
+    """Rates of each worker, learned while running."""
 
     def __init__(self, start: CalibrationStart | None = None) -> None:
-        self._start = start or CalibrationStart()
-        self._prefill: dict[WorkerKey, SlopeFit] = {}
-        self._all_prefill = SlopeFit()
-        self._decode = SlopeFit()
-        self._factors: dict[WorkerKey, _Factor] = {}
-        self._usual_factor = 1.0
+        start = start or CalibrationStart()
+        self._prefill = _Prefill(1.0 / start.prefill_tokens_per_s)
+        self._decode = _Decode(start.decode_slope_s, start.decode_base_s)
         self._rates: dict[WorkerKey, Rates] = {}
-        self._output_tokens = self._start.output_tokens
+        self._output_tokens = start.output_tokens
         self._samples = 0
-        self._first_prefill = self._usual_prefill = 1.0 / self._start.prefill_tokens_per_s
 
     def rates(self, worker: WorkerKey) -> Rates:
         """The worker's rates as far as they are known."""
@@ -160,22 +144,17 @@ class Calibration:
 
     def observe_prefill(self, worker: WorkerKey, tokens_ahead: int, seconds: float) -> None:
         """One first byte: `tokens_ahead` were to be computed before it, ours included."""
-        fit = self._prefill.setdefault(worker, SlopeFit())
-        fit.add(float(tokens_ahead), seconds, self._usual_prefill)
-        self._all_prefill.add(float(tokens_ahead), seconds, self._first_prefill, len(self._prefill))
+        self._prefill.add(worker, float(tokens_ahead), seconds)
         self._sampled(worker)
 
-    def observe_decode(self, worker: WorkerKey, decoding: float, output_tokens: int, seconds: float) -> None:
+    def observe_decode(
+        self, worker: WorkerKey, decoding: float, prefilled_tokens: int, output_tokens: int, seconds: float
+    ) -> None:
         """One answer of two tokens or more: `seconds` from its first to its last byte, in which in the mean `decoding`
-        requests decoded, itself included.
+        requests decoded, itself included, and `prefilled_tokens` of prompts were computed, which it had to wait for.
         """
-        per_token = seconds / (output_tokens - 1)
-        factor = self._factors.setdefault(worker, _Factor())
-        if self._decode.weight >= _FEW:
-            base_s, slope_s = self._decode_line()
-            factor.add(per_token / (base_s + slope_s * max(1.0, decoding)))
-        pace = factor.value / self._usual_factor
-        self._decode.add(decoding, per_token / pace, self._start.decode_slope_s, len(self._factors))
+        stalled_s = min(prefilled_tokens * self._prefill.slope(worker), _MOST_STALLED * seconds)
+        self._decode.add(worker, max(1.0, decoding), (seconds - stalled_s) / (output_tokens - 1))
         self._sampled(worker)
 
     def observe_output(self, output_tokens: int) -> None:
@@ -184,8 +163,8 @@ class Calibration:
 
     def forget(self, worker: WorkerKey) -> None:
         """Drop what was learned of a worker that is gone."""
-        self._prefill.pop(worker, None)
-        self._factors.pop(worker, None)
+        self._prefill.fits.pop(worker, None)
+        self._decode.middles.pop(worker, None)
         self._look_around()
 
     def _sampled(self, worker: WorkerKey) -> None:
@@ -195,36 +174,95 @@ class Calibration:
             self._look_around()
 
     def _look_around(self) -> None:
-        """Find anew what is usual, and with it what is believed of those that have proved nothing else."""
-        self._usual_prefill = _usual(self._prefill.values(), self._all_prefill, self._first_prefill)
-        self._usual_factor = median(factor.value for factor in self._factors.values()) if self._factors else 1.0
+        """Find anew what is usual."""
+        self._prefill.look_around()
+        self._decode.look_around()
         self._rates.clear()
 
-    def _decode_line(self) -> tuple[float, float]:
-        """Seconds of a step without further requests, and those that each of them adds, at the usual pace."""
-        slope_s = max(_positive(self._decode, self._start.decode_slope_s), _MIN_SLOPE_S)
-        return (self._decode.at_zero(slope_s) if self._decode.weight else self._start.decode_base_s), slope_s
-
     def _as_rates(self, worker: WorkerKey) -> Rates:
-        fit, factor = self._prefill.get(worker), self._factors.get(worker)
-        seconds_per_token = self._usual_prefill if fit is None else _positive(fit, self._usual_prefill)
-        base_s, slope_s = self._decode_line()
-        pace = 1.0 if factor is None else factor.value / self._usual_factor
+        base_s, slope_s = self._decode.line(worker)
         return Rates(
-            min(max(1.0 / seconds_per_token, _MIN_RATE), _MAX_RATE),
-            min(max(slope_s * pace, _MIN_SLOPE_S), _MAX_SLOPE_S),
-            base_s * pace,
+            min(max(1.0 / self._prefill.slope(worker), _MIN_RATE), _MAX_RATE),
+            min(max(slope_s, _MIN_SLOPE_S), _MAX_SLOPE_S),
+            base_s,
             _LOAD_TOKENS_PER_S,
         )
 
 
-def _positive(fit: SlopeFit, belief: float) -> float:
-    """The fit's slope; the belief where something else than x moved y so much that y falls."""
-    slope = fit.slope(belief)
-    return slope if slope > 0.0 else belief
+class _Prefill:
+    """Seconds per prompt token: of each worker the slope of its own points, where they differ from the usual."""
+
+    def __init__(self, start: float) -> None:
+        self.fits: dict[WorkerKey, tuple[SlopeFit, Middle]] = {}
+        self._all, self._middle_of_all = SlopeFit(), Middle()
+        self._start = self._usual = start
+
+    def add(self, worker: WorkerKey, tokens: float, seconds: float) -> None:
+        fit, middle = self.fits.setdefault(worker, (SlopeFit(), Middle()))
+        self._all.add(tokens, seconds, self._middle_of_all, self._start, len(self.fits))
+        fit.add(tokens, seconds, middle, self._usual)
+
+    def slope(self, worker: WorkerKey) -> float:
+        known = self.fits.get(worker)
+        if known is None:
+            return self._usual
+        fit, middle = known
+        return self._usual * _told_apart(fit.slope(self._usual, middle.y) / self._usual)
+
+    def look_around(self) -> None:
+        """The usual slope is that of the middle one of those that have proved theirs, of two the quicker; else the one
+        of all points together.
+        """
+        proved = sorted(
+            fit.slope(self._start, middle.y)
+            for fit, middle in self.fits.values()
+            if fit.is_proved(self._start, middle.y)
+        )
+        together = self._all.slope(self._start, self._middle_of_all.y)
+        self._usual = proved[(len(proved) - 1) // 2] if proved else together
 
 
-def _usual(fits: Iterable[SlopeFit], together: SlopeFit, start: float) -> float:
-    """The slope of the middle one of those that have proved theirs, of two the lower; else of all samples as one."""
-    proved = sorted(slope for fit in fits if fit.is_proved(start) and (slope := fit.slope(start)) > 0.0)
-    return proved[(len(proved) - 1) // 2] if proved else _positive(together, start)
+class _Decode:
+    """Seconds per token: one line over how many decode, which each worker goes through at a pace of its own.
+
+    The slope is that of the points around the middle of their own worker. Between workers it could not be told from
+    their paces: load is shared out so that each looks equally dear, and whoever has more of it by chance would look
+    quick, and get more still.
+    """
+
+    def __init__(self, start_slope: float, start_base: float) -> None:
+        self.middles: dict[WorkerKey, Middle] = {}
+        self._fit = SlopeFit()
+        self._start = start_slope
+        self._usual = start_base, start_slope
+
+    def add(self, worker: WorkerKey, decoding: float, seconds: float) -> None:
+        middle = self.middles.setdefault(worker, Middle())
+        pace = self.line(worker)[1] / self._usual[1]
+        self._fit.add(decoding, seconds, middle, self._start, len(self.middles), pace)
+
+    def line(self, worker: WorkerKey) -> tuple[float, float]:
+        """Seconds of a step without others in it, and those that each of them adds."""
+        base, slope = self._usual
+        middle = self.middles.get(worker)
+        if middle is None or middle.weight < _FEW:
+            return self._usual
+        pace = _told_apart(middle.y / (base + slope * middle.x)) if middle.y > 0.0 else 1.0
+        return base * pace, slope * pace
+
+    def look_around(self) -> None:
+        seen = [middle for middle in self.middles.values() if middle.weight >= min(_FEW, len(self.middles))]
+        if not seen:
+            return
+        usual_y = sorted(middle.y for middle in seen)[(len(seen) - 1) // 2]
+        slope = self._fit.slope(self._start, usual_y)
+        bases = sorted(max(0.0, middle.y - slope * middle.x) for middle in seen)
+        self._usual = bases[(len(bases) - 1) // 2], slope
+
+
+def _told_apart(pace: float) -> float:
+    """A pace, 1 where it is about 1: between the two bounds it goes from there to what it is."""
+    away = abs(math.log(pace))
+    alike, different = math.log(_ALIKE), math.log(_DIFFERENT)
+    believed = min(1.0, max(0.0, (away - alike) / (different - alike)))
+    return math.exp(math.copysign(away * believed, math.log(pace)))

@@ -102,16 +102,6 @@ async def test_where_the_process_tells_when_it_began_nothing_is_guessed(began: s
         assert len(looked.came_up) == times
 
 
-async def test_an_engine_that_is_seen_to_queue_has_a_limit() -> None:
-    looked = Looked()
-    table = WorkerTable(limits=True)
-    looked.pages["/metrics"] = "vllm:num_requests_running 32\nvllm:num_requests_waiting 50\n"
-    async with looked.prober(table) as prober:
-        await looks(prober, 2)
-        assert prober.worker.full_at == 34
-        assert table.saturated == {prober.worker}
-
-
 @pytest.mark.parametrize(
     ("told", "limit"),
     [
@@ -131,20 +121,15 @@ async def test_what_sglang_says_of_its_limit(told: str, limit: int | None) -> No
 
 
 async def test_a_full_engine_is_relieved_by_the_queue_of_a_running_router() -> None:
-    """Its metrics say that it queues; from then on it gets what it runs and two more, the others wait here."""
+    """It says how many it runs; it gets these and two more, the others wait here."""
     looked, under_way, going_on = Looked(), list[int](), asyncio.Event()
-    looked.pages["/metrics"] = "vllm:num_requests_running 4\nvllm:num_requests_waiting 9\n"
+    looked.pages["/server_info"] = '{"page_size": 64, "max_running_requests": 4}'
 
     async def answer(request: web.Request) -> web.Response:
-        if request.path == "/metrics" and under_way:
-            running = min(4, len(under_way))
-            told = f"vllm:num_requests_running {running}\nvllm:num_requests_waiting {len(under_way) - running}\n"
-            return web.Response(text=told)
         if request.path != "/v1/completions":
             return await looked.answer(request)
         under_way.append(1)
         await going_on.wait()
-        under_way.pop()
         return web.json_response({"choices": []})
 
     config = ServeConfig(port=0, probe_interval_s=0.02, grace_s=0.1, state_file="")
@@ -155,8 +140,6 @@ async def test_a_full_engine_is_relieved_by_the_queue_of_a_running_router() -> N
             async with asyncio.timeout(10):
                 while worker.full_at != 6:
                     await asyncio.sleep(0.01)
-            # The others' requests that filled it are gone.
-            looked.pages["/metrics"] = "vllm:num_requests_running 0\nvllm:num_requests_waiting 1\n"
 
             async def ask() -> int:
                 async with client.post(f"{gateway.url}/v1/completions", json=BODY) as response:

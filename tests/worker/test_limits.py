@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmroute.worker import LARGEST_COUNT, LoadReport, Worker, WorkerFacts, WorkerSpec, WorkerStatus, WorkerTable
-from warmroute.worker.ceiling import Ceiling, with_stock
 
 
 def ready(table: WorkerTable, name: str, came_up_at: float | None = None, **spec: int) -> Worker:
@@ -16,42 +15,6 @@ def ready(table: WorkerTable, name: str, came_up_at: float | None = None, **spec
 
 def look(table: WorkerTable, worker: Worker, running: int, waiting: int, at: float = 0.0) -> None:
     table.take_report(worker, LoadReport(running + waiting, None, at, waiting=waiting), running + waiting)
-
-
-class TestCeiling:
-    def test_an_engine_that_queues_in_two_looks_has_shown_what_it_runs_at_once(self) -> None:
-        ceiling = Ceiling()
-        ceiling.look(40, 30)
-        assert ceiling.at is None, "a burst that it is about to take in"
-        ceiling.look(64, 60)
-        assert ceiling.at == 64
-
-    @pytest.mark.parametrize(("running", "waiting"), [(3, 1), (10, 3), (200, 20)])
-    def test_those_that_came_since_the_last_step_are_no_queue(self, running: int, waiting: int) -> None:
-        ceiling = Ceiling()
-        for _ in range(10):
-            ceiling.look(running, waiting)
-        assert ceiling.at is None
-
-    def test_it_follows_an_engine_whose_requests_have_become_longer(self) -> None:
-        ceiling = Ceiling(at=200.0)
-        for _ in range(2):
-            ceiling.look(50, 150)
-        assert ceiling.at == 50
-
-    def test_what_was_too_low_is_soon_raised_and_what_held_is_slowly_forgotten(self) -> None:
-        ceiling = Ceiling(at=10.0)
-        ceiling.look(12, 0)
-        assert ceiling.at == 16.0
-        for _ in range(70):
-            ceiling.look(3, 0)
-        assert 31 < ceiling.at < 33
-
-    def test_at_the_limit_with_its_stock_waiting_it_stays(self) -> None:
-        ceiling = Ceiling(at=64.0)
-        for _ in range(100):
-            ceiling.look(64, with_stock(64, 1) - 64)
-        assert ceiling.at == 64.0
 
 
 class TestLimits:
@@ -70,13 +33,13 @@ class TestLimits:
         table.set_ranks(worker, range(4))
         assert worker.full_at == 256 + 8
 
-    def test_a_queue_that_is_seen_counts_where_the_engine_says_more(self) -> None:
+    def test_an_engine_that_queues_shows_no_limit(self) -> None:
+        """Prompts wait for memory, or for the next step's tokens, at any number of requests."""
         table = WorkerTable(limits=True)
         worker = ready(table, "a")
-        table.learn(worker, WorkerFacts(max_running_requests=64))
-        for _ in range(2):
+        for _ in range(10):
             look(table, worker, 20, 40)
-        assert worker.full_at == 22
+        assert worker.full_at == LARGEST_COUNT
 
     def test_without_a_queue_in_the_router_nothing_is_ever_full(self) -> None:
         table = WorkerTable(max_requests=1)

@@ -26,7 +26,7 @@ class FailoverOptions:
     )
     max_requests: int | None = option(
         None,
-        "requests in flight at which a worker is full (default: what its engine tells, or shows by queueing)",
+        "requests in flight at which a worker is full (default: what its engine tells, as SGLang does)",
         live=True,
     )
     queue_size: int = option(

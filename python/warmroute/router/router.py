@@ -241,8 +241,8 @@ class Router:
         began_at = outcome.first_byte_at if decision.request.stream else None
         seconds = 0.0 if began_at is None else outcome.ended_at - began_at
         if seconds > 0.0 and output_tokens > 1 and not decision.worker.lets_wait(outcome.ended_at):
-            decoding = _decoding(decision, seconds)
-            self.calibration.observe_decode(decision.worker.key, decoding, output_tokens, seconds)
+            decoding, prefilled = _beside(decision, seconds)
+            self.calibration.observe_decode(decision.worker.key, decoding, prefilled, output_tokens, seconds)
 
     def _asked(self, request: RouteRequest, now: float) -> PolicyRequest:
         output_tokens = self.calibration.output_tokens(request.max_tokens)
@@ -334,11 +334,13 @@ class Router:
             self.index.truncate(decision.lane.key, hashes, foundation.held_blocks)
 
 
-def _decoding(decision: Decision, seconds: float) -> float:
-    """How many requests of its lane decoded in the mean while it did, itself included."""
+def _beside(decision: Decision, seconds: float) -> tuple[float, int]:
+    """How many requests of its lane decoded in the mean while it did, itself included, and how many prompt tokens were
+    computed there meanwhile.
+    """
     booking = decision.booking
     assert booking is not None
-    return (booking.until - booking.since) / seconds
+    return (booking.until - booking.since) / seconds, booking.prefilled_until - booking.prefilled_since
 
 
 def _is_whole(request: RouteRequest, token_ids: Sequence[int]) -> bool:

@@ -7,7 +7,6 @@ request; `check_integrity` compares the counters with the open bookings.
 import heapq
 from collections.abc import Callable, Container, Iterator, Sequence
 
-from warmroute.worker.ceiling import with_stock
 from warmroute.worker.circuit import Sign
 from warmroute.worker.spec import (
     LARGEST_COUNT,
@@ -216,23 +215,23 @@ class WorkerTable:
         """Take over a scraped report. `own_requests`: the most of ours that were in flight while it was made."""
         foreign = max(0, report.requests - own_requests)
         worker.report = LoadReport(report.requests, report.kv_usage, report.at, foreign, report.waiting)
-        if report.waiting is not None:
-            worker.ceiling.look(report.requests - report.waiting, report.waiting)
         self._limit(worker)
 
     def _limit(self, worker: Worker) -> None:
-        """Sets from how many requests in flight on the worker is full: as a person, its engine, or its queue says."""
+        """Sets from how many requests in flight on the worker is full: as a person or its engine says.
+
+        No limit is learned from an engine that queues: it queues for memory or for the next step's tokens as well, at
+        any number of requests, and what is kept from it goes to workers that lack its prefixes. On the simulated
+        churn of prefixes such a limit cost thirty times the time to the first token.
+        """
         given = worker.spec.max_requests or self._max_requests
         told, ranks = worker.facts.max_running_requests, len(worker.lanes)
-        runs = [] if told is None else [told * ranks]
-        if worker.ceiling.at is not None:
-            runs.append(round(worker.ceiling.at))
         if not self._limits:
             worker.full_at = LARGEST_COUNT
         elif given is not None:
             worker.full_at = given
         else:
-            worker.full_at = with_stock(min(runs), ranks) if runs else LARGEST_COUNT
+            worker.full_at = LARGEST_COUNT if told is None else _with_stock(told * ranks, ranks)
         self._weigh(worker)
 
     def _weigh(self, worker: Worker) -> None:
@@ -338,6 +337,8 @@ class WorkerTable:
         if booking.prefilling and not booking.released:
             booking.since = booking.lane.count_until(now)
             booking.prefilling = False
+            booking.lane.prefilled_tokens += booking.prefill_tokens
+            booking.prefilled_since = booking.lane.prefilled_tokens
             for loaded in (booking.worker, booking.lane):
                 loaded.prefilling -= 1
                 loaded.queued_tokens -= booking.prefill_tokens
@@ -349,6 +350,7 @@ class WorkerTable:
         self.end_prefill(booking, now)
         booking.released = True
         booking.until = booking.lane.count_until(now)
+        booking.prefilled_until = booking.lane.prefilled_tokens
         self._count(booking.worker, -1)
         booking.lane.requests -= 1
         if self.saturated:
@@ -366,6 +368,16 @@ class WorkerTable:
             assert worker in self._by_requests[worker.requests], f"{worker.id} is counted under another number"
             assert all(self._of_lane[lane.key] is worker for lane in worker.lanes), f"{worker.id} lost a lane"
         assert sum(map(len, self._by_requests.values())) == len(self), "a worker is counted twice, or one that is gone"
+
+
+def _with_stock(runs: int, ranks: int) -> int:
+    """From how many requests on an engine that runs `runs` at once is full.
+
+    A few wait in the engine itself, so that a place that becomes free is taken in the very next step, not after a
+    round trip to the router: two, one for each rank, or one for each 32 that run. Of 256 that answer 256 tokens each,
+    one ends in each step of some 30 ms; the round trip takes a tenth of that.
+    """
+    return runs + max(2, ranks, runs // 32)
 
 
 def _check_load(name: str, loaded: Worker | Lane, booked: Sequence[Booking]) -> None:

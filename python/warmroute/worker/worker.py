@@ -7,7 +7,6 @@ one. The prefix index knows lanes only; its `worker` is a lane's key.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warmroute.worker.ceiling import Ceiling
 from warmroute.worker.circuit import Circuit
 from warmroute.worker.spec import (
     LARGEST_COUNT,
@@ -49,7 +48,8 @@ class Lane:
     """One KV cache of a worker and the load on it; `rank` is None where the worker has told of no ranks.
 
     `followed`: its KV events are heard. `decoding_seconds`: the integral over time, up to `counted_at`, of the
-    requests that have their first byte. Only `WorkerTable` writes to it.
+    requests that have their first byte. `prefilled_tokens`: the prompt tokens of ours that it has computed. Only
+    `WorkerTable` writes to it.
     """
 
     key: LaneKey
@@ -60,6 +60,7 @@ class Lane:
     queued_tokens: int = 0
     decoding_seconds: float = 0.0
     counted_at: float = 0.0
+    prefilled_tokens: int = 0
 
     def count_until(self, now: float) -> float:
         """The integral as of now; times that come out of order count for nothing."""
@@ -74,6 +75,7 @@ class Booking:
     """One request's share of the load on a worker and its lane, from dispatch to release.
 
     since, until: the lane's `decoding_seconds` at its first byte and at its release.
+    prefilled_since, prefilled_until: its `prefilled_tokens` then.
     """
 
     worker: "Worker"
@@ -82,6 +84,8 @@ class Booking:
     prefill_tokens: int
     since: float = 0.0
     until: float = 0.0
+    prefilled_since: int = 0
+    prefilled_until: int = 0
     prefilling: bool = True
     released: bool = False
 
@@ -110,7 +114,6 @@ class Worker:
     full_at: int = LARGEST_COUNT
     warming_since: float | None = None
     circuit: Circuit = field(default_factory=Circuit)
-    ceiling: Ceiling = field(default_factory=Ceiling)
     id: WorkerId = field(init=False)
     name: str = field(init=False)
     shown: str = field(init=False)
