@@ -103,11 +103,7 @@ class World:
 
     def _send_followers(self, run: SessionRun, position: int | None) -> None:
         for follower in run.followers(position):
-            wait_s = run.session.turns[follower].wait_s
-            if wait_s > 0.0:
-                self._agenda.at(self._agenda.now + wait_s, self._send, run, follower)
-            else:
-                self._send(run, follower)
+            self._agenda.at(self._agenda.now + run.session.turns[follower].wait_s, self._send, run, follower)
 
     def _send(self, run: SessionRun, position: int) -> None:
         turn = run.session.turns[position]
@@ -129,7 +125,6 @@ class World:
         flight.run.open_turns -= 1
         if flight.run.open_turns == 0:
             self._open_sessions -= 1
-        # Last, as a follower that is refused ends in here.
         self._send_followers(flight.run, flight.position)
 
     def _join(self, engine: EngineOptions) -> None:
