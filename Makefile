@@ -10,6 +10,7 @@ STAMP := $(VENV)/.stamp
 PYTHON_SOURCES := python tests tests_vllm bench chaos tools fuzz
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 PROFILE ?= release
+TRACES ?= $(wildcard ../shared/traces)
 
 .PHONY: help
 help: ## list the targets
@@ -89,6 +90,11 @@ bench-relay: build ## measure what a request costs on its way through the router
 .PHONY: bench-trust
 bench-trust: build ## compare the simulator with the same work really sent to emulated engines, for 20 minutes
 	$(BIN)/python bench/simulator_trust.py
+
+.PHONY: matrix
+matrix: build ## simulate every policy on every workload with three seeds, for most of an hour: TRACES (../shared/traces)
+	$(BIN)/python bench/matrix.py $(if $(TRACES),--traces $(TRACES))
+	$(BIN)/python tools/render_results.py
 
 .PHONY: bench-docs
 bench-docs: setup ## render the documents' tables and plots from bench/results

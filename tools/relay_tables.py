@@ -149,6 +149,40 @@ def _compared(result: Result) -> str:
     return f"{max(opened, default=0):,}"
 
 
+def grid(result: Result) -> str:
+    """Every combination of answer, connections and body once: processor time of ours, and over the best peer's."""
+    cells = result["grid_definitions"]
+    sizes = sorted({cell["size"] for cell in cells})
+    rows = []
+    for chunks in sorted({cell["chunks"] for cell in cells}):
+        for connections in sorted({cell["connections"] for cell in cells}):
+            answer = f"stream of {chunks}" if chunks else "whole"
+            named = {
+                cell["size"]: cell["name"]
+                for cell in cells
+                if (cell["chunks"], cell["connections"]) == (chunks, connections)
+            }
+            rows.append([answer, f"{connections}", *(_grid_cell(result, named[size]) for size in sizes)])
+    heads = ("answer", "connections", *(f"{size / 1000:g} kB" for size in sizes))
+    return (
+        f"{table(heads, rows)}\n\nMicroseconds of processor time per request, and how many times the best prefix-aware "
+        f"peer's that is; each combination once, for {result['grid_seconds']:g} s, so single ones may be off."
+    )
+
+
+def _grid_cell(result: Result, name: str) -> str:
+    costs = {
+        router: cell["router_cpu_us_per_request"]
+        for router, cells in result["grid"].items()
+        if (cell := cells.get(name)) and cell["requests"]
+    }
+    ours = costs.get("warmroute")
+    peers = [costs[peer] for peer in result["prefix_aware_peers_at_work"] if costs.get(peer)]
+    if not ours or not peers:
+        return _told(ours)
+    return f"{us(ours)} ({ours / min(peers):.2f})"
+
+
 def decisions(result: Result) -> str:
     """What one process on one core does, by the size of its fleet."""
     heads = ("workers", "requests/s, 200 B", "us each", "requests/s, 8 kB", "us each", "CPU without requests", "MiB")
