@@ -210,6 +210,6 @@ def settle(told: Told) -> None:
     told.ask([77] * SIZE, SIZE)
     while told.engine.wake_at(told.now) is not None:
         told.go_on(1, 1.0)
-    told.now += 100.0
-    told.stream.take(told.now)
-    told.stream.take(told.now + 2 * told.path.delay_s)
+    look_at: float | None = told.now + 100.0
+    while look_at is not None:  # each gap is noticed when the one before has been filled
+        told.now, look_at = look_at, told.stream.take(look_at)

@@ -43,6 +43,8 @@ def assert_alike(many: Ledger, single: Ledger) -> None:
     for name in ("arrived_at", "sent_at", "first_at", "ended_at"):  # sums of many terms, in another order
         assert list(getattr(ones, name)) == pytest.approx(list(getattr(others, name)), abs=1e-6), name
     assert many.gauges.running == single.gauges.running
+    for usage, other in zip(many.gauges.kv_usage, single.gauges.kv_usage, strict=True):
+        assert list(usage) == pytest.approx(list(other))
     assert many.gauges.waiting == single.gauges.waiting
 
 

@@ -32,6 +32,12 @@ class Growth:
                 assert room, "an iteration was planned without blocks for it"
             heapq.heapreplace(self._next, (iteration + self._step_from(computed), place))
 
+    def lacking(self, iterations: int) -> int:
+        """How many blocks more will be taken once `iterations` have begun."""
+        size, further = self._block_size, iterations - 1
+        ends = zip(self._lives, self._starts, strict=True)
+        return sum([-(-(start + further) // size) - len(live.blocks) for live, start in ends if not live.ended])
+
     def finish(self, iterations: int, cache: KvCache) -> None:
         """`apply`, and count the tokens of blocks that are not full too, which change nothing else."""
         self.apply(iterations, cache)

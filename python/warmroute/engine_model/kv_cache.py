@@ -44,7 +44,11 @@ class KvCache:
     @property
     def usage(self) -> float:
         """Share of the blocks that a request holds; cached blocks without a holder count as free, as in vLLM."""
-        return 1 - self._pool.free_blocks / self._pool.num_blocks
+        return self.usage_with(0)
+
+    def usage_with(self, more: int) -> float:
+        """The same once so many free blocks more are held."""
+        return 1 - (self._pool.free_blocks - more) / self._pool.num_blocks
 
     def cached_prefix(self, live: LiveRequest) -> list[int]:
         """Blocks that already hold the beginning of `live`; never its last token, which must be computed."""

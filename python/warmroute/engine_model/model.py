@@ -205,13 +205,17 @@ class EngineModel:
         """Every hash that can be found in a tier of the cache, and on how many blocks."""
         return self._cache.labels(tier)
 
-    def state(self) -> EngineState:
-        """Gauges and counters as of now."""
+    def state(self, now: float | None = None) -> EngineState:
+        """Gauges and counters.
+
+        `now` must be given where a step of several iterations is in work: blocks of those that have begun are in use,
+        whether or not somebody has looked (`changes_until`).
+        """
         loading = len(self._scheduler.loading)
         return EngineState(
             running=len(self._scheduler.running) - loading,
             waiting=len(self._scheduler.waiting) + loading,
-            kv_usage=self._cache.usage,
+            kv_usage=self._cache.usage_with(self._growing(now)),
             prompt_tokens=self._prompt_tokens,
             generation_tokens=self._generation_tokens,
             prefix_queries=self._prefix_queries,
@@ -220,6 +224,13 @@ class EngineModel:
             host_hits=self._tier_hits[Tier.HOST],
             disk_hits=self._tier_hits[Tier.DISK],
         )
+
+    def _growing(self, now: float | None) -> int:
+        """Blocks that are in use by now, and that the cache has not been brought to take yet."""
+        if self._current is None or self._current.growth is None:
+            return 0
+        assert now is not None, "which iterations have begun?"
+        return self._current.growth.lacking(self._current.begun(now))
 
     def check_integrity(self) -> None:
         """Assert that free and held blocks are all blocks, and that every request is in exactly one place."""

@@ -77,6 +77,5 @@ class Fleet:
         self._gauges.stage.append(stage)
         self._gauges.held.append(held)
         for pod in self.pods:
-            pod.tell(self._agenda.now)  # also moves its cache on to this moment
             state = pod.state()
             self._gauges.sample(pod.position, state.running, state.waiting, state.kv_usage)

@@ -63,10 +63,8 @@ class Pod:
             self._stream.take(now)
 
     def state(self) -> EngineState:
-        """What the engine's metrics show now; of its cache, where events are heard, what was told last."""
-        if self._step is not None and self._stream is None:
-            self._engine.changes_until(self._step, self._agenda.now)  # moves the cache on; nobody hears of it
-        return self._engine.state()
+        """What the engine's metrics show now."""
+        return self._engine.state(self._agenda.now)
 
     def die(self) -> list[Flight]:
         """The process ends with all that it has in work, which is given back."""
