@@ -120,6 +120,19 @@ def test_another_process_begins_with_nothing() -> None:
     assert [holds(index, number) for number in range(6)] == [False] * 5 + [True]
 
 
+def test_what_another_process_says_first_may_get_lost_as_well() -> None:
+    stream, index = stream_of(0.5, lost=[2])
+    for number in range(2):
+        stream.publish([stored(number)], 1.0)
+    stream.take(1.0)
+    stream.begin_anew()
+    stream.publish([stored(5)], 2.0)
+    stream.publish([stored(6)], 3.0)
+    assert stream.take(3.0) == 4.0
+    assert stream.take(4.0) is None
+    assert [holds(index, number) for number in (0, 1, 5, 6)] == [False, False, True, True]
+
+
 def test_what_the_publisher_no_longer_has_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warmroute.simulator.event_stream._BUFFERED", 2)
     stream, index = stream_of(0.0, lost=[0, 1])

@@ -1,13 +1,17 @@
 """What becomes of requests whose worker is full, dies, or cannot take them."""
 
 import dataclasses
+import random
+from collections.abc import Sequence
 
 import pytest
 
 from simulator.worlds import PLAIN, ROUND_ROBIN, First, arm, played, single
 from warmroute.admission import FailoverOptions, RetryBudget
+from warmroute.policy import Candidate, Cost, PolicyRequest
 from warmroute.simulator.ledger import NOBODY, NOT_YET, Ledger
-from warmroute.simulator.workload import FleetPlan, Stage, WorkerLost
+from warmroute.simulator.tokens import Joined, Text
+from warmroute.simulator.workload import EventPath, FleetPlan, Session, Stage, Turn, WorkerLost
 from warmroute.simulator.world import World
 
 # Two at a time: the rest waits, in the engine or in the router.
@@ -31,14 +35,14 @@ def test_one_that_has_begun_is_lost_with_its_worker() -> None:
 
 
 def test_a_death_that_nobody_has_noticed_costs_a_try_and_no_time() -> None:
-    """The worker was idle; the next look at it would be at 2.0."""
+    """The worker was idle; the next look at it would be at 2.0. It is looked at when it has failed the first one."""
     sessions = [single(1.5), single(1.6, seed=1)]
     ledger, world = played(arm(), sessions, [PLAIN, PLAIN], happenings=[WorkerLost(1.2, 0)])
     requests = ledger.requests
     assert list(requests.worker) == [1, 1]
     assert list(requests.sent_at) == [1.5, 1.6]
     assert requests.failed == ["", ""]
-    assert world.fleet.pods[0].worker.status == "down"
+    assert world.router._dispatched == 3
 
 
 @pytest.mark.parametrize("dead", [2, 3, 4])
@@ -76,6 +80,38 @@ def test_what_was_cached_at_a_dead_worker_does_not_count() -> None:
     assert list(ledger.requests.worker) == [0, 1]
     assert list(ledger.requests.cached) == [0, 0]
     assert list(ledger.requests.predicted) == [0, 0]
+
+
+def test_second_tries_go_by_what_is_known_when_the_first_one_fails() -> None:
+    """Half a second after it came, and died with its worker, the other one has half a second more of its beginning."""
+    answer = Text(200, 1_000)
+    told = Session(0.0, (Turn(Text(100, 16), answer),))
+    same = Session(2.1, (Turn(Joined((Text(100, 16), Text(200, 400))), Text(300, 5)),))
+    ledger, _ = played(ROUND_ROBIN, [told, same], [PLAIN, PLAIN], happenings=[WorkerLost(2.6, 1)])
+    assert list(ledger.requests.worker) == [0, 0]
+    # The first token is there at 0.27, and in the cache an iteration later; each takes 10 ms.
+    in_cache = 16 + int((2.6 - EventPath().delay_s - 0.27) / 0.01)
+    assert ledger.requests.predicted[1] == in_cache // 16 * 16
+    assert ledger.requests.cached[1] == (in_cache + 10) // 16 * 16  # by the end of the request's overhead
+
+
+class Watching(First):
+    """Writes down the load that it is shown."""
+
+    def __init__(self) -> None:
+        self.loads: list[tuple[int, int, int]] = []
+
+    def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
+        self.loads += [(each.load.requests, each.load.decoding, each.load.queued_tokens) for each in candidates]
+        return super().costs(request, candidates, rng)
+
+
+def test_the_router_hears_when_an_answer_begins() -> None:
+    """It does at 0.61: before, a prompt of 50 tokens is to be computed, then a request decodes, then there is none."""
+    watching = Watching()
+    sessions = [single(0.0, prompt=50, answer=100), *(single(at, 1, 1, seed=7) for at in (0.3, 0.9, 9.0))]
+    played(arm(lambda: watching), sessions, [PLAIN])
+    assert watching.loads == [(0, 0, 0), (1, 0, 50), (1, 1, 0), (0, 0, 0)]
 
 
 def test_a_request_that_is_too_long_is_the_clients_own_fault() -> None:

@@ -102,6 +102,13 @@ def test_a_new_process_has_an_empty_cache_and_the_router_knows() -> None:
     assert list(ledger.requests.predicted) == [0, 160, 0]
 
 
+def test_a_router_that_hears_nothing_forgets_what_it_sent_to_a_worker_that_was_away() -> None:
+    same = [single(at, prompt=161) for at in (0.0, 3.0, 9.0, 12.0)]
+    way = arm(hears_events=False)
+    ledger, _ = played(way, same, [PLAIN], happenings=[WorkerLost(5.0, 0, for_s=1.5)])
+    assert list(ledger.requests.cached) == list(ledger.requests.predicted) == [0, 160, 0, 160]
+
+
 @pytest.mark.parametrize("delay_s", [0.0, 0.4, 3.0])
 def test_caches_are_known_after_the_delay_and_not_before(delay_s: float) -> None:
     """The second request comes 0.2 s after the first one's blocks were there; a prediction says so to us only."""

@@ -77,6 +77,15 @@ def test_a_stage(ledger: Ledger) -> None:
     assert one.kv_usage_mean == pytest.approx((0.0 + 0.1 + 0.5) / 3)
 
 
+def test_an_answer_of_one_token_has_no_time_between_tokens() -> None:
+    ledger = Ledger(stage_names=["short"])
+    ledger.gauges.add_worker()
+    entered(ledger, 0, (0.0, 1.0, 1.0), (10, 1))
+    assert stage_figures(ledger, 0, None).tpot_mean_s is None
+    entered(ledger, 0, (0.0, 1.0, 1.5), (10, 2))
+    assert stage_figures(ledger, 0, None).tpot_mean_s == 0.5
+
+
 def test_who_failed_counts_where_it_got_to(ledger: Ledger) -> None:
     two = stage_figures(ledger, 1, None)
     assert (two.requests, two.failed) == (3, 2)

@@ -100,9 +100,11 @@ def test_a_dead_worker_shows_nothing_and_gets_nothing_until_it_is_back() -> None
 def test_whoever_is_dead_cannot_die(worker: int) -> None:
     """It is back when the first death says so; a worker that the fleet does not have cannot die either."""
     happenings = [WorkerLost(1.0, worker, 2.0), WorkerLost(2.0, worker, 3.0), WorkerLost(1.5, 17, 1.0)]
-    ledger, world = played(ROUND_ROBIN, [single(0.5 * n) for n in range(20)], [PLAIN] * 2, happenings=happenings)
+    sessions = [single(0.5 * n, prompt=33) for n in range(20)]
+    ledger, world = played(ROUND_ROBIN, sessions, [PLAIN] * 2, happenings=happenings)
     assert all(pod.is_alive for pod in world.fleet.pods)
     assert ledger.requests.failed == [""] * 20
+    assert ledger.requests.predicted[8:] == ledger.requests.cached[8:]  # nothing of its new cache was forgotten
 
 
 def test_without_any_worker_requests_are_refused() -> None:
