@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from tools import relay_tables
+from tools import relay_tables, simulation_tables
 from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
@@ -235,6 +235,10 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("relay-at-work", "relay.json", relay_tables.at_work),
         ("relay-streams", "relay.json", relay_tables.streams),
         ("relay-decisions", "relay.json", relay_tables.decisions),
+    ),
+    "docs/simulator.md": (
+        ("simulation-summary", "simulation_reference.json", simulation_tables.summary),
+        ("simulation-stages", "simulation_reference.json", simulation_tables.stages),
     ),
 }
 
