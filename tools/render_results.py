@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from tools import relay_tables, simulation_tables
+from tools import relay_tables, simulation_tables, trust_tables
 from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
@@ -239,6 +239,7 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
     "docs/simulator.md": (
         ("simulation-summary", "simulation_reference.json", simulation_tables.summary),
         ("simulation-stages", "simulation_reference.json", simulation_tables.stages),
+        ("trust", "simulator_trust.json", trust_tables.trust),
     ),
 }
 

@@ -28,7 +28,8 @@ def trust(result: Result) -> str:
         f"{work['requests']} requests with {work['prompt_tokens']:,} prompt tokens on {work['workers']} engines, "
         f"simulated {result['simulations']} times and sent {result['repeats']} times to processes over HTTP and "
         f"ZeroMQ, with equal work and moments that differ by up to {1000 * work['spread_s']:.0f} ms. "
-        "Kolmogorov-Smirnov distances between the times to first token of two runs, medians over all pairs. "
+        "Kolmogorov-Smirnov distances between the times to first token of two runs, medians over all pairs; the shift "
+        "is by how much later the median request got its first token when it was sent. "
         f"Measured on {machine(result)}."
     )
 
@@ -49,13 +50,13 @@ def _spread(found: Result, form: str) -> str:
 
 
 _DISTANCE_HEADS = (
-    "",
+    "distance between",
     "simulated and sent",
-    "the same, sent times shifted",
-    "by",
+    "the same without the shift",
+    "shift",
     "two simulated",
     "two sent",
-    "chance alone, 5 %",
+    "chance, 5 %",
 )
 
 
@@ -64,5 +65,5 @@ def _distances(result: Result) -> Iterable[list[str]]:
         found = told["ks"]
         names = ("between", "between_less_shift", "among_simulated", "among_sent")
         both, shifted, simulated, sent = (f"{found[name]['median']:.3f}" if found[name] else "-" for name in names)
-        later = f"{-1000 * found['sent_later_s']['median']:+.1f} ms"
+        later = f"{1000 * found['sent_later_s']['median']:+.1f} ms"
         yield [f"`{policy}`", both, shifted, later, simulated, sent, f"{found['critical_5_percent']:.3f}"]
