@@ -130,11 +130,12 @@ def test_a_diff_that_says_nothing_moves_nothing(level: dict[str, Any] | None) ->
     assert follower.overlap([*_A, *_B, *_C]) == Overlap(device=3)
 
 
-def test_blocks_stored_on_the_host_are_removed_from_there() -> None:
+@pytest.mark.parametrize(("level", "overlap"), [(1, Overlap(device=2, host=1)), (2, Overlap(device=2, disk=1))])
+def test_blocks_stored_below_the_gpu_are_removed_from_there(level: int, overlap: Overlap) -> None:
     follower = Follower()
-    chain = stored(None, stored_block(1, _A), stored_block(2, _B, level=1), stored_block(3, _C))
+    chain = stored(None, stored_block(1, _A), stored_block(2, _B, level=level), stored_block(3, _C))
     follower.take(event(0, created()), event(1, chain))
-    assert follower.overlap([*_A, *_B, *_C]) == Overlap(device=2, host=1)
+    assert follower.overlap([*_A, *_B, *_C]) == overlap
     follower.take(event(2, removed(2)))
     assert follower.overlap([*_A, *_B, *_C]) == Overlap(device=1)
     assert follower.index.blocks(_LANE) == 2
@@ -342,7 +343,7 @@ def test_after_a_clear_of_the_lane_only_news_is_known() -> None:
 _HASHES = st.integers(0, 6)
 _DATA = st.one_of(
     st.builds(lambda h: removed(*h), st.lists(_HASHES, max_size=3)),
-    st.builds(lambda h, new: updated(h, diff(1 - new, new)), _HASHES, st.integers(0, 1)),
+    st.builds(lambda h, old, new: updated(h, diff(old, new)), _HASHES, st.integers(0, 2), st.integers(0, 2)),
     st.builds(
         lambda start, n, level: stored(
             start - 1 if start else None,
@@ -350,7 +351,7 @@ _DATA = st.one_of(
         ),
         st.integers(0, 4),
         st.integers(1, 3),
-        st.integers(0, 1),
+        st.integers(0, 2),
     ),
 )
 
@@ -375,8 +376,10 @@ def test_tiers_agree_with_a_dictionary(steps: list[dict[str, Any]]) -> None:
             data = removed()
         follower.take(event(number, data))
     run = next((h for h in range(8) if h not in tiers), 8)
-    host = sum(tiers[h] for h in range(run))
-    assert follower.overlap([token for h in range(8) for token in [h] * _SIZE]) == Overlap(device=run - host, host=host)
+    device, host, disk = (sum(tiers[h] == level for h in range(run)) for level in range(3))
+    found = follower.overlap([token for h in range(8) for token in [h] * _SIZE])
+    assert found == Overlap(device=device, host=host, disk=disk)
+    assert follower.index.blocks(_LANE) == 2 + len(tiers)
 
 
 @given(

@@ -126,14 +126,21 @@ class PolledEvents:
 
 @dataclass(slots=True)
 class _Rank:
-    """What earlier events of one rank taught: its latest id, its blocks on the host.
+    """What earlier events of one rank taught: its latest id, its blocks below the GPU.
 
     `works`: it has said more than `created`, which an engine process says first and never again.
     """
 
     last_id: int = -1
     works: bool = False
-    on_host: set[EngineHash] = field(default_factory=set)
+    below: dict[EngineHash, Tier] = field(default_factory=dict)
+
+    def lies(self, block_hash: EngineHash, tier: Tier) -> None:
+        """Remember where a block is; a removal does not say it."""
+        if tier == Tier.DEVICE:
+            self.below.pop(block_hash, None)
+        else:
+            self.below[block_hash] = tier
 
 
 class PolledEventReader:
@@ -191,7 +198,7 @@ class PolledEventReader:
         """The lane was cleared while the process goes on: what was told before cannot be had again."""
         self._is_partial = self._is_partial or bool(self._ranks) or self._resume_at is not None
         for rank in self._ranks.values():
-            rank.on_host.clear()
+            rank.below.clear()
         self._held = []
 
     def _forget(self) -> None:
@@ -275,7 +282,8 @@ class PolledEventReader:
             return
         full = next((i for i, block in enumerate(blocks) if len(block.tokens) != size), len(blocks))
         polled.unindexed += len(blocks) - full
-        rank.on_host.update(_key(block.block_hash) for block in blocks[:full] if _tier(block.cache_level) == Tier.HOST)
+        for block in blocks[:full]:
+            rank.lies(_key(block.block_hash), _tier(block.cache_level))
         polled.events.extend(_chains(stored, blocks[:full], size))
         if full < len(blocks) and len(blocks[full].tokens) > size:
             raise ValueError(f"a block of {len(blocks[full].tokens)} tokens, where others have {size}")
@@ -307,13 +315,13 @@ class PolledEventReader:
     def _remove(self, hashes: list[EngineHash], rank: _Rank, polled: PolledEvents) -> None:
         gone = set(hashes)
         self._held = [held for held in self._held if held[0].block_hashes[0] not in gone]
-        on_host = [block_hash for block_hash in hashes if block_hash in rank.on_host]
-        on_device = [block_hash for block_hash in hashes if block_hash not in rank.on_host]
-        rank.on_host.difference_update(on_host)
+        by_tier: dict[Tier, list[EngineHash]] = {Tier.DEVICE: []}
+        for block_hash in hashes:
+            by_tier.setdefault(rank.below.pop(block_hash, Tier.DEVICE), []).append(block_hash)
         if self._resumed:
             # Where the blocks of before lie was not saved; a tier without the block takes no notice.
-            on_host = hashes
-        for tier, of_tier in ((Tier.DEVICE, on_device), (Tier.HOST, on_host)):
+            by_tier[Tier.HOST] = by_tier[Tier.DISK] = hashes
+        for tier, of_tier in by_tier.items():
             if of_tier:
                 polled.events.append(BlockRemoved(block_hashes=of_tier, tier=tier))
 
@@ -324,10 +332,10 @@ def _move(updated: _Updated, rank: _Rank, polled: PolledEvents) -> None:
     if level is None or level.new_value is None or level.new_value == level.old_value:
         return
     block_hash, tier = _key(updated.block_hash), _tier(level.new_value)
-    old = Tier.HOST if block_hash in rank.on_host else _tier(level.old_value)
+    old = rank.below.get(block_hash, _tier(level.old_value))
     if old == tier:
         return
-    (rank.on_host.add if tier == Tier.HOST else rank.on_host.discard)(block_hash)
+    rank.lies(block_hash, tier)
     polled.events.append(BlockStored(block_hashes=[block_hash], tier=tier))
     polled.events.append(BlockRemoved(block_hashes=[block_hash], tier=old))
 
