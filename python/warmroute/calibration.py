@@ -29,6 +29,7 @@ _LEAST_DEVIATION = 0.05  # of the mean: where all samples lie on a line, a worke
 # look: below it is what load does to equal ones (a sixth either way on the simulated reference benchmark).
 _ALIKE, _DIFFERENT = 1.25, 1.6
 _MOST_STALLED = 0.9  # of the time of an answer, by the prefill of others
+_CLOCK_TICK_S = 1e-9  # no time is shorter: far below it the fits' squares are 0, and they divide by them
 _MIN_RATE, _MAX_RATE = 100.0, 1e8  # tokens per second
 _MIN_SLOPE_S, _MAX_SLOPE_S = 1e-7, 0.1
 # Going over a thousand workers takes 100 us.
@@ -144,7 +145,7 @@ class Calibration:
 
     def observe_prefill(self, worker: WorkerKey, tokens_ahead: int, seconds: float) -> None:
         """One first byte: `tokens_ahead` were to be computed before it, ours included."""
-        self._prefill.add(worker, float(tokens_ahead), seconds)
+        self._prefill.add(worker, float(tokens_ahead), max(seconds, _CLOCK_TICK_S))
         self._sampled(worker)
 
     def observe_decode(
@@ -153,6 +154,7 @@ class Calibration:
         """One answer of two tokens or more: `seconds` from its first to its last byte, in which in the mean `decoding`
         requests decoded, itself included, and `prefilled_tokens` of prompts were computed, which it had to wait for.
         """
+        seconds = max(seconds, _CLOCK_TICK_S)
         stalled_s = min(prefilled_tokens * self._prefill.slope(worker), _MOST_STALLED * seconds)
         self._decode.add(worker, max(1.0, decoding), (seconds - stalled_s) / (output_tokens - 1))
         self._sampled(worker)

@@ -8,6 +8,7 @@
       UndecodableFrame       the bytes of a KV-event frame are not a batch of events
       WorkerUnreachable      a worker did not answer one of the router's own questions
       AddressInUse           the address to listen on is taken
+      UnusableCosts          a policy gave something else than one cost for each worker
       ChildFailed            (in demo.child) a process that the demo started has ended too early
       UnreadableBody         (in openai_api.body) a request's body is not what its endpoint takes
       RouterUnreachable      (in cli.router_page) no router answers a command that looks into one
@@ -53,6 +54,10 @@ class WorkerUnreachable(WarmrouteError):
 
 class AddressInUse(WarmrouteError):
     """The address to listen on is taken by another process."""
+
+
+class UnusableCosts(WarmrouteError):
+    """A policy gave something else than one cost for each worker."""
 
 
 class RefusalReason(StrEnum):

@@ -286,6 +286,41 @@ def test_a_removed_worker_is_forgotten_and_its_request_still_settles() -> None:
     assert fleet.route(fleet.request([*blocks("a", "b"), 1])).cached_tokens == 0
 
 
+def test_nothing_is_learned_of_a_worker_that_was_removed_while_it_answered() -> None:
+    """Nobody would forget it again: with every pod that comes and goes there would be one more."""
+    fleet = Fleet("AB")
+    decision = fleet.route(fleet.request([*blocks("a", "b"), 1]))
+    gone = decision.worker
+    fleet.router.forget(gone)
+    unlike = 40.0  # seconds, hundreds of times what is assumed
+    fleet.router.first_byte(decision, unlike)
+    fleet.router.settle(decision, Outcome(True, False, 2 * unlike, unlike, 200, 9, output_tokens=50))
+    calibration = fleet.router.calibration
+    assert not calibration._prefill.fits
+    assert not calibration._decode.middles
+
+
+class _Odd:
+    """Gives back what it was made with, whatever it is asked."""
+
+    name, unit = "odd", "none"
+
+    def __init__(self, totals: Sequence[float]) -> None:
+        self._totals = totals
+
+    def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
+        return [Cost(total, {}) for total in self._totals]
+
+
+@pytest.mark.parametrize("totals", [[], [1.0], [1.0, 2.0, 3.0], [float("nan"), 1.0], [float("nan")] * 2])
+def test_a_policy_that_answers_nonsense_is_one_that_failed(totals: list[float]) -> None:
+    fleet = Fleet("AB")
+    fleet.router.policy = _Odd(totals)
+    fleet.router.table.book(fleet.workers["A"], "other", 0, None)
+    assert fleet.name_of(fleet.route(fleet.request(None))) == "B"
+    assert fleet.router.policy_failures == 1
+
+
 @given(st.lists(st.tuples(st.sampled_from(["route", "first", "fail", "done"]), st.integers(0, 9)), max_size=60))
 def test_load_is_released_exactly_once_on_every_path(steps: list[tuple[str, int]]) -> None:
     fleet = Fleet("ABC")

@@ -5,13 +5,14 @@ same picture. Nothing here depends on real time: it can be driven by any clock.
 """
 
 import logging
+import math
 import random
 from collections.abc import Collection, Sequence
 
 from warmroute.block import BlockHashes
 from warmroute.cache_model import CacheModel
 from warmroute.calibration import Calibration
-from warmroute.errors import RefusalReason
+from warmroute.errors import RefusalReason, UnusableCosts
 from warmroute.openai_api import Match
 from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
 from warmroute.policy.least_loaded import LeastLoadedPolicy
@@ -179,8 +180,7 @@ class Router:
         holdings = [lookup.best_lane(worker, rng) for worker in lookup.workers]
         candidates = [self._candidate(*each, request, now) for each in zip(lookup.workers, holdings, strict=True)]
         asked = self._asked(request, now)
-        policy, costs = self._costs(asked, candidates, rng)
-        position = cheapest(costs, rng)
+        policy, costs, position = self._chosen(asked, candidates, rng)
         chosen, holding = candidates[position], holdings[position]
         return Decision(
             request=request,
@@ -210,8 +210,8 @@ class Router:
         told = decision.request.stream and decision.request.match is Match.EXACT
         if not refused:
             decision.worker.circuit.began(decision.decided_at, now)
-        lets_wait = decision.worker.lets_wait(now)
-        if was_waiting and told and not refused and decision.tokens_ahead > 0 and not lets_wait:
+        tells = not (refused or decision.worker.removed or decision.worker.lets_wait(now))
+        if was_waiting and told and tells and decision.tokens_ahead > 0:
             waited = now - decision.decided_at
             self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
 
@@ -240,9 +240,11 @@ class Router:
         self.calibration.observe_output(output_tokens)
         began_at = outcome.first_byte_at if decision.request.stream else None
         seconds = 0.0 if began_at is None else outcome.ended_at - began_at
-        if seconds > 0.0 and output_tokens > 1 and not decision.worker.lets_wait(outcome.ended_at):
+        worker = decision.worker
+        # Of a worker that was forgotten nobody would forget this again.
+        if seconds > 0.0 and output_tokens > 1 and not (worker.removed or worker.lets_wait(outcome.ended_at)):
             decoding, prefilled = _beside(decision, seconds)
-            self.calibration.observe_decode(decision.worker.key, decoding, prefilled, output_tokens, seconds)
+            self.calibration.observe_decode(worker.key, decoding, prefilled, output_tokens, seconds)
 
     def _asked(self, request: RouteRequest, now: float) -> PolicyRequest:
         output_tokens = self.calibration.output_tokens(request.max_tokens)
@@ -278,18 +280,21 @@ class Router:
             tail=holding.tail,
         )
 
-    def _costs(
+    def _chosen(
         self, asked: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random
-    ) -> tuple[Policy, list[Cost]]:
+    ) -> tuple[Policy, list[Cost], int]:
+        """Who says what each candidate costs, what they cost, and the position of the cheapest."""
         try:
-            return self.policy, self.policy.costs(asked, candidates, rng)
+            costs = self.policy.costs(asked, candidates, rng)
+            return self.policy, costs, _cheapest_of(costs, len(candidates), rng)
         except Exception:
             # A fault in a policy must not cost the client its answer: load alone decides, and the fault is loud.
             self.policy_failures += 1
             if self.policy_failures == 1:
                 _log.exception("policy %s failed; requests go to the least loaded worker", self.policy.name)
             fallback = LeastLoadedPolicy()
-            return fallback, fallback.costs(asked, candidates, rng)
+            costs = fallback.costs(asked, candidates, rng)
+            return fallback, costs, cheapest(costs, rng)
 
     def _dispatch(self, decision: Decision, now: float) -> None:
         """Book the decision's load and enter what its worker will hold."""
@@ -332,6 +337,15 @@ class Router:
             model.withdrawn(hashes, foundation.held_blocks, foundation.tail)
         else:
             self.index.truncate(decision.lane.key, hashes, foundation.held_blocks)
+
+
+def _cheapest_of(costs: Sequence[Cost], candidates: int, rng: random.Random) -> int:
+    """`cheapest`; UnusableCosts where these are no costs of so many."""
+    if len(costs) != candidates:
+        raise UnusableCosts(f"it gave {len(costs)} costs for {candidates} workers")
+    if any(math.isnan(cost.total) for cost in costs):
+        raise UnusableCosts("it gave a cost that is no number")
+    return cheapest(costs, rng)
 
 
 def _beside(decision: Decision, seconds: float) -> tuple[float, int]:
