@@ -34,7 +34,8 @@ def print_replay(result: Values) -> None:
 def log_lines(log: Values) -> Iterator[str]:
     """What was read, and how far it can be trusted."""
     more = " (the log has more: --limit)" if log["has_more"] else ""
-    yield f"{log['name']}, read as {log['format']}: {log['requests']:,} requests over {_span(log['duration_s'])}{more}"
+    requests = "1 request" if log["requests"] == 1 else f"{log['requests']:,} requests"
+    yield f"{log['name']}, read as {log['format']}: {requests} over {_span(log['duration_s'])}{more}"
     if log["broken_lines"]:
         yield f"broken lines left out: {log['broken_lines']:,}"
     for reason, count in log["left_out"].items():

@@ -100,6 +100,12 @@ def test_answers_that_are_not_logged() -> None:
     assert prepared([request(0.0, answer_tokens=None)], 1_000).answer_tokens == [UNKNOWN_ANSWER]
 
 
+def test_an_answer_that_cannot_be_true_is_no_measure_for_others() -> None:
+    log = prepared([request(0.0, answer_tokens=10**9), request(1.0, answer_tokens=None)], 1_000)
+    assert log.too_long == 1
+    assert log.answer_tokens == [UNKNOWN_ANSWER]
+
+
 def test_what_does_not_fit_is_left_out_and_long_pauses_are_cut() -> None:
     night = 8 * 3_600.0
     log = prepared([request(0.0), request(10.0, tokens=5_000), request(night, ended_at_s=night + 2)], 1_000)

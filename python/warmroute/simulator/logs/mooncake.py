@@ -54,7 +54,7 @@ def fits(fields: JsonObject) -> bool:
 def checked(prompt: BlockIds) -> BlockIds:
     """The prompt, if its ids can be those of its tokens. Raises BrokenLine."""
     if not 1 <= prompt.tokens <= LONGEST:
-        raise BrokenLine(f"input_length must be at least 1, not {prompt.tokens}")
+        raise BrokenLine(f"input_length must lie between 1 and {LONGEST}, not {prompt.tokens}")
     most = -(-prompt.tokens // prompt.block_tokens)
     if len(prompt.ids) > most:
         raise BrokenLine(
@@ -69,4 +69,4 @@ def check_time_and_answer(timestamp_ms: float, output_length: int) -> None:
     if not abs(timestamp_ms) < 1e15:
         raise BrokenLine("its timestamp is beyond all clocks")
     if not 0 <= output_length <= LONGEST:
-        raise BrokenLine(f"output_length must not be negative, not {output_length}")
+        raise BrokenLine(f"output_length must lie between 0 and {LONGEST}, not {output_length}")

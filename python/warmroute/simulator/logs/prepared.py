@@ -56,8 +56,7 @@ class PreparedLog:
 
 def prepared(requests: Sequence[BlockedRequest], context_tokens: int) -> PreparedLog:
     """Make requests, in the order of their times, ready for engines that take `context_tokens` of prompt and answer."""
-    logged = [each.answer_tokens for each in requests if each.answer_tokens is not None and not each.answer_guessed]
-    mean = max(1, round(fmean(logged))) if logged else UNKNOWN_ANSWER
+    mean = _mean_answer(requests, context_tokens)
     answered = [_answered(request, mean, context_tokens) for request in requests]
     fitting = [each for each in answered if each.prompt_tokens + (each.answer_tokens or 1) <= context_tokens]
     by_limit = sum(each.answer_guessed and each.max_tokens == each.answer_tokens for each in fitting)
@@ -70,6 +69,18 @@ def prepared(requests: Sequence[BlockedRequest], context_tokens: int) -> Prepare
         too_long=len(answered) - len(fitting),
         cut_s=cut_s,
     )
+
+
+def _mean_answer(requests: Sequence[BlockedRequest], context_tokens: int) -> int:
+    """Of the requests that are played: one length that cannot be true would be everybody's."""
+    logged = [
+        each.answer_tokens
+        for each in requests
+        if each.answer_tokens is not None
+        and not each.answer_guessed
+        and each.prompt_tokens + each.answer_tokens <= context_tokens
+    ]
+    return max(1, round(fmean(logged))) if logged else UNKNOWN_ANSWER
 
 
 def _answered(request: BlockedRequest, mean: int, context_tokens: int) -> BlockedRequest:
