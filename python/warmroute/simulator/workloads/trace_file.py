@@ -26,6 +26,9 @@ MOONCAKE_BLOCK_TOKENS = 512
 
 _WORKERS = 8
 _FEWEST_CONTEXT_TOKENS = 40_960
+# Beyond these a line is a mistake, and would take all memory, or samples without end.
+_LONGEST = 2**24  # tokens
+_LONGEST_SPAN_S = 366 * 86_400.0
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -89,7 +92,14 @@ def read_block_trace(path: Path, block_tokens: int) -> list[BlockRequest]:
     A prompt may have fewer ids than blocks: what follows them is like nothing else. An answer of no tokens counts as
     one, which every engine gives. ConfigError names the line that is wrong.
     """
-    lines = read_records(path, _Line)
+    try:
+        lines = read_records(path, _Line)
+    except ConfigError as error:
+        if not isinstance(error.__cause__, msgspec.ValidationError):
+            raise
+        raise ConfigError(
+            f"{error}; Mooncake's format is read here, logs of other kinds by `warmroute replay`"
+        ) from error
     earliest = min(line.timestamp for _, line in lines)
     return [_request(path, number, line, earliest, block_tokens) for number, line in lines]
 
@@ -105,12 +115,19 @@ def trace_file(path: Path, block_tokens: int = MOONCAKE_BLOCK_TOKENS) -> SingleS
 
 def _request(path: Path, number: int, line: _Line, earliest_ms: float, block_tokens: int) -> BlockRequest:
     blocks = -(-line.input_length // block_tokens)
-    if line.input_length < 1 or line.output_length < 0:
-        raise ConfigError(f"{path}, line {number}: input_length must be at least 1, and output_length not negative")
+    if not (1 <= line.input_length <= _LONGEST and 0 <= line.output_length <= _LONGEST):
+        raise ConfigError(
+            f"{path}, line {number}: input_length must lie between 1 and {_LONGEST}, output_length between 0 and that"
+        )
     if len(line.hash_ids) > blocks:
         raise ConfigError(
             f"{path}, line {number}: {len(line.hash_ids)} hash_ids, but {line.input_length} tokens are {blocks} blocks"
             f" of {block_tokens}; is it another block size?"
         )
     at_s = (line.timestamp - earliest_ms) / 1000
+    if at_s > _LONGEST_SPAN_S:
+        raise ConfigError(
+            f"{path}, line {number}: its timestamp is {at_s / 86_400:,.0f} days after the earliest one; it counts"
+            " milliseconds (`warmroute replay` shortens long pauses)"
+        )
     return BlockRequest(at_s, line.input_length, max(1, line.output_length), line.hash_ids)
