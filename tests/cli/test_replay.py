@@ -148,19 +148,15 @@ def test_help_shows_every_format(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_interrupted(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", requests=3_000)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "warmroute", "replay", log, "--workers", "2-8", "--jobs", "2"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        process.stderr.readline()  # the first simulation has ended, so more are under way
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-    finally:
-        process.kill()
+    command = [sys.executable, "-m", "warmroute", "replay", log, "--workers", "2-8", "--jobs", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            process.stderr.readline()  # the first simulation has ended, so more are under way
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 130
 
 

@@ -32,7 +32,7 @@ def _loads(draw: st.DrawFn) -> Load:
     prefilling, decoding, foreign = (draw(st.integers(0, 2_000)) for _ in range(3))
     queued = draw(st.integers(0, 10**9)) if prefilling else 0
     waiting = draw(st.integers(0, 5_000))
-    return Load(prefilling + decoding + foreign, decoding, queued, waiting, prefilling)
+    return Load(prefilling + decoding + foreign, decoding, queued, waiting)
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_more_that_wait_for_their_first_token_never_make_a_worker_cheaper(
 ) -> None:
     request, candidate = asked
     load = candidate.load
-    busier = replace(load, requests=load.requests + more, prefilling=load.prefilling + more, waiting=0)
+    busier = replace(load, requests=load.requests + more, waiting=0)
     calm = replace(candidate, load=replace(load, waiting=0))
     assert _at_least(_price(request, replace(candidate, load=busier)), _price(request, calm))
 
@@ -135,6 +135,6 @@ def test_equal_workers_share_what_comes(asked: tuple[PolicyRequest, Candidate], 
         at = cheapest(policy.costs(request, fleet, rng), rng)
         load = fleet[at].load
         queued = load.queued_tokens + candidate.uncached_tokens
-        fleet[at].load = Load(load.requests + 1, 0, queued, 0, load.prefilling + 1)
+        fleet[at].load = Load(load.requests + 1, 0, queued, 0)
     counts = [each.load.requests for each in fleet]
     assert max(counts) - min(counts) <= 1, counts

@@ -17,7 +17,7 @@ def candidate(
     held: int = 0, requests: int = 0, queued_tokens: int = 0, decoding: int = 0, waiting: int = 0, rate: float = 1e4
 ) -> Candidate:
     worker = Worker(WorkerKey(0), WorkerSpec("http://w:1"), (lane := Lane(LaneKey(0)),))
-    load = Load(requests, decoding, queued_tokens, waiting, prefilling=max(0, requests - decoding))
+    load = Load(requests, decoding, queued_tokens, waiting)
     rates = Rates(rate, _RATES.decode_slope_s, 0.01)
     return Candidate(worker, lane, load, rates, Overlap(device=held), 16, 1601, 16 * held)
 
@@ -76,7 +76,7 @@ class TestCostModel:
                 "queue_s": 2.0,
                 "room_s": 0.0,
                 "decode_s": 2 * 100 * 0.001 * 5 / 4,
-                "stall_s": (1 + 2 + 3 / 4) / 10_000,
+                "stall_s": (1 + 5 / 4) / 10_000,
             }
         )
 

@@ -5,9 +5,8 @@
     queue     the prompt tokens booked before ours and not computed yet, at the same rate
     room      those who wait in the engine for a place or for memory, and we behind them: until as many have ended
     decode    our answer's tokens, each slowed by everybody who already runs there, and everybody slowed by ours
-    stall     our prefill, once for each request that waits for its first token there, once for whoever comes next
-              (without this a burst of equal prompts is scattered, each computing what it could have waited for), and
-              once for each that streams, whose next tokens it holds up
+    stall     our prefill, once for whoever comes next (without this a burst of equal prompts is scattered, each
+              computing what it could have waited for), and for each request there, whose next tokens it holds up
 
 Every term is a time that somebody waits, so they add up without weights, but for one: a second by which an answer comes
 late that streams already counts as a quarter (`STREAMING`) of one without a first token. Prefill and decode share the
@@ -42,7 +41,8 @@ def _cost(request: PolicyRequest, candidate: Candidate) -> Cost:
     queue_s = load.queued_tokens / rates.prefill_tokens_per_s
     room_s = _room_s(request, candidate)
     decode_s = 2.0 * STREAMING * request.output_tokens * rates.decode_slope_s * load.requests
-    stall_s = prefill_s * (1 + load.prefilling + STREAMING * (load.requests - load.prefilling))
+    # Those who wait there are not held up, as they are served first; but they will stream while ours is computed.
+    stall_s = prefill_s * (1 + STREAMING * load.requests)
     terms = {
         "prefill_s": prefill_s,
         "queue_s": queue_s,

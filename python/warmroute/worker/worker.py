@@ -35,14 +35,12 @@ class Load:
     decoding: of ours, those that have got their first byte.
     queued_tokens: prompt tokens still to prefill for ours that have not.
     waiting: in the engine's own queue at the last look, ours or not; 0 where that is old, or not told.
-    prefilling: of ours, those that have not got their first byte.
     """
 
     requests: int = 0
     decoding: int = 0
     queued_tokens: int = 0
     waiting: int = 0
-    prefilling: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -147,14 +145,14 @@ class Worker:
         """The load on the whole worker at `now`; an old report is left out."""
         foreign, waiting = self._foreign(now), self._waiting(now)
         decoding = self.requests - self.prefilling
-        return Load(self.requests + foreign, decoding, self.queued_tokens, waiting, self.prefilling)
+        return Load(self.requests + foreign, decoding, self.queued_tokens, waiting)
 
     def lane_load(self, lane: Lane, now: float) -> Load:
         """The load that a request on this lane meets at `now`; others' requests are taken as spread evenly."""
         lanes = len(self.lanes)
         foreign, waiting = self._foreign(now) // lanes, self._waiting(now) // lanes
         decoding = lane.requests - lane.prefilling
-        return Load(lane.requests + foreign, decoding, lane.queued_tokens, waiting, lane.prefilling)
+        return Load(lane.requests + foreign, decoding, lane.queued_tokens, waiting)
 
     def is_full(self, now: float) -> bool:
         """Whether one more request would only wait in its engine; others' requests count."""
