@@ -69,7 +69,10 @@ def _reload_s(candidate: Candidate) -> float:
     seconds = 0.0
     if not (overlap.host or overlap.disk or overlap.remote):
         return seconds
-    for tier, blocks in ((Tier.HOST, overlap.host), (Tier.DISK, overlap.disk), (Tier.REMOTE, overlap.remote)):
+    # The last block of a prompt that is held whole is computed, and counted as such: it is in the tier furthest away.
+    computed = max(0, overlap.blocks - candidate.cached_tokens // candidate.block_size)
+    for tier, blocks in ((Tier.REMOTE, overlap.remote), (Tier.DISK, overlap.disk), (Tier.HOST, overlap.host)):
         rate = max(rates.load_tokens_per_s.get(tier, 0.0), rates.prefill_tokens_per_s)
-        seconds += blocks * candidate.block_size / rate
+        seconds += max(0, blocks - computed) * candidate.block_size / rate
+        computed = max(0, computed - blocks)
     return seconds
