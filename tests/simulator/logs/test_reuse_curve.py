@@ -52,6 +52,17 @@ def test_without_end_it_is_the_longest_prefix_seen(chains: list[tuple[list[int],
     assert curve.prompt_tokens == curve.reusable_tokens + curve.different_tokens
 
 
+def test_a_last_block_that_is_named_repeats_though_it_is_not_full() -> None:
+    """Mooncake's traces name 512 tokens: of shorter prompts nothing was told to repeat that caches then held."""
+    short = [BlockedRequest(float(at), 3, array("Q", [7]), SIZE) for at in range(4)]
+    curve = reuse_curve(short, [2] * 4)
+    assert (curve.reusable_tokens, curve.different_tokens) == (9, 3)
+    assert curve.share_with(100) == curve.reusable_share == 9 / 12
+    assert [window.working_set_tokens for window in curve.windows if window.requests] == [3] * 4
+    longer = [BlockedRequest(float(at), 6, array("Q", [7, 8]), SIZE) for at in range(2)]
+    assert reuse_curve(longer, [0, 0]).reusable_tokens == 6
+
+
 @settings(deadline=None)
 @given(chains=CHAINS, capacity=st.integers(8, 200))
 def test_a_cache_of_some_size_holds_what_an_lru_cache_holds(chains: list[tuple[list[int], int]], capacity: int) -> None:

@@ -72,21 +72,29 @@ def reuse_curve(requests: Sequence[BlockedRequest], answer_tokens: Iterable[int]
     curve, cache, later = ReuseCurve(), _Distances(len(requests)), successors(requests)
     for request, answer, successor in zip(requests, answer_tokens, later, strict=True):
         full, size, tokens = request.full_blocks, request.block_tokens, request.prompt_tokens + answer
-        new, answered = full, array("Q")
+        tail, answered = _tail_tokens(request), array("Q")
         if successor is not None:
+            tail = 0  # the answer fills it up to another block
             going_on = requests[successor]
             answered = going_on.blocks[full : min(tokens // size, going_on.full_blocks)]
-        for blocks, distance_tokens in cache.touch(request.blocks[:full], answered, size, tokens):
-            curve._by_distance[_bucket(distance_tokens)] += blocks * size
-            curve.reusable_tokens += blocks * size
-            new -= blocks
-        curve.different_tokens += new * size + request.prompt_tokens - full * size
+        new_tokens, blocks = request.prompt_tokens, request.blocks[: full + bool(tail)]
+        for found_tokens, distance_tokens in cache.touch(blocks, answered, size, tokens, tail or size):
+            curve._by_distance[_bucket(distance_tokens)] += found_tokens
+            curve.reusable_tokens += found_tokens
+            new_tokens -= found_tokens
+        curve.different_tokens += new_tokens
         curve.requests += 1
         curve.prompt_tokens += request.prompt_tokens
         curve.answer_tokens += answer
     curve.sessions = len({request.session for request in requests if request.session is not None})
     curve.windows = _windows(requests)
     return curve
+
+
+def _tail_tokens(request: BlockedRequest) -> int:
+    """Tokens of a last block that is named though it is not full: equal names say that these are equal as well."""
+    full = request.full_blocks
+    return request.prompt_tokens - full * request.block_tokens if len(request.blocks) > full else 0
 
 
 class _Distances:
@@ -97,24 +105,27 @@ class _Distances:
         self._tokens = _Sums(requests)
         self._next = 0
 
-    def touch(self, blocks: "array[int]", answered: "array[int]", size: int, all_tokens: int) -> list[tuple[int, int]]:
-        """One more request. For each run of blocks that were last touched together: how many, and the distance.
+    def touch(
+        self, blocks: "array[int]", answered: "array[int]", size: int, all_tokens: int, last_size: int
+    ) -> list[tuple[int, int]]:
+        """One more request. For each run of blocks that were last touched together: their tokens, and the distance.
+        The last of `blocks` has `last_size` tokens, all others have `size`.
 
         `answered`: blocks that its answer has filled, as far as they are known. `all_tokens`: of prompt and answer,
         which take room from now on. A block counts only where all before it have been seen.
         """
         last, runs = self._last, list[tuple[int, int]]()
-        for block in blocks:
-            before = last.get(block)
+        for place, block in enumerate(blocks, 1):
+            before, tokens = last.get(block), last_size if place == len(blocks) else size
             if before is None:
                 break
             if runs and runs[-1][0] == before:
-                runs[-1] = (before, runs[-1][1] + 1)
+                runs[-1] = (before, runs[-1][1] + tokens)
             else:
-                runs.append((before, 1))
-        found = [(count, self._tokens.since(before)) for before, count in runs]
-        for before, count in runs:
-            self._tokens.add(before, -count * size)
+                runs.append((before, tokens))
+        found = [(tokens, self._tokens.since(before)) for before, tokens in runs]
+        for before, tokens in runs:
+            self._tokens.add(before, -tokens)
         self._tokens.add(self._next, all_tokens)
         for block in answered:
             if (before := last.get(block)) is not None:  # two have given the same answer
@@ -163,11 +174,15 @@ def _windows(requests: Sequence[BlockedRequest]) -> list[Window]:
 
 
 def _window(start_s: float, requests: Sequence[BlockedRequest]) -> Window:
-    seen = set[int]()
-    rest = 0
+    seen, tails, rest = set[int](), dict[int, int](), 0
     for request in requests:
-        seen.update(request.blocks[: request.full_blocks])
-        rest += request.prompt_tokens - request.full_blocks * request.block_tokens
+        full, tail = request.full_blocks, _tail_tokens(request)
+        seen.update(request.blocks[:full])
+        if tail:
+            tails[request.blocks[full]] = tail
+        else:
+            rest += request.prompt_tokens - full * request.block_tokens
+    rest += sum(tail for block, tail in tails.items() if block not in seen)
     size = requests[0].block_tokens if requests else 0
     prompt_tokens = sum(request.prompt_tokens for request in requests)
     return Window(start_s, len(requests), prompt_tokens, len(seen) * size + rest)
