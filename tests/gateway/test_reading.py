@@ -1,7 +1,9 @@
 """What the router is asked, from what came in and what a source of tokens made of it."""
 
+import asyncio
 import json
 import random
+import threading
 from array import array
 
 import pytest
@@ -118,11 +120,11 @@ async def test_an_engine_gets_the_clients_body_and_credentials_and_no_other_head
     assert source.originals == [Original(body, [("authorization", "Bearer k")])]
 
 
-def plain_reader(pool: EncodePool) -> tuple[Reader, Source]:
+def plain_reader(pool: EncodePool, timeout_s: float = 20.0) -> tuple[Reader, Source]:
     """A reader with the packaged model's tokenizer for plain chats, and what it falls back to."""
     careful = Source(NoTokens.DEADLINE)
     tokenizers = Tokenizers(LocalTokenizer.load("warmroute-tiny"))
-    plain = PlainChatSource(lambda _: Served(("m",)), tokenizers, pool, timeout_s=20.0)
+    plain = PlainChatSource(lambda _: Served(("m",)), tokenizers, pool, timeout_s)
     return Reader(careful, plain, random.Random(0)), careful
 
 
@@ -150,3 +152,19 @@ async def test_what_is_not_plain_is_read_with_care() -> None:
             assert (await reads.read_on(arrival(body), Endpoint.CHAT)).match is Match.NONE
         assert reads.read_now(arrival(chat(HELLO)), Endpoint.COMPLETIONS) is None
         assert len(careful.originals) == 3
+
+
+async def test_a_long_body_waits_no_longer_for_a_thread_than_the_time_that_tokens_may_take() -> None:
+    gate = threading.Event()
+    with EncodePool(1) as pool:
+        stuck = asyncio.ensure_future(pool.run(gate.wait))
+        reads, careful = plain_reader(pool, timeout_s=0.05)
+        body = chat({"role": "user", "content": "hello " * 300_000})
+        try:
+            async with asyncio.timeout(30):
+                told = await reads.read_on(arrival(body), Endpoint.CHAT)
+        finally:
+            gate.set()
+        await stuck
+    assert told.untold == NoTokens.DEADLINE.value
+    assert len(careful.originals) == 1

@@ -1,11 +1,27 @@
 """Threads that encode, and the prompts that wait for one."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 ResultT = TypeVar("ResultT")
+
+
+class _Job(Generic[ResultT]):
+    """What is to be run, held no longer than that: the executor keeps what was cancelled in its queue until a thread
+    comes to it, and with it a prompt of megabytes."""
+
+    def __init__(self, run: Callable[[], ResultT]) -> None:
+        self._run: Callable[[], ResultT] | None = run
+
+    def __call__(self) -> ResultT:
+        assert self._run is not None, "what was cancelled is not run"
+        return self._run()
+
+    def let_go(self) -> None:
+        self._run = None
 
 
 class EncodePool:
@@ -21,6 +37,8 @@ class EncodePool:
         self._threads = threads
         self._backlog = backlog
         self._taken = 0
+        # Threads give back by themselves: the loop that a job came from may be closed when it ends.
+        self._counting = threading.Lock()
 
     @property
     def is_full(self) -> bool:
@@ -34,18 +52,25 @@ class EncodePool:
 
     async def run(self, job: Callable[[], ResultT]) -> ResultT:
         """Run `job` in a thread; what it raises is raised here. Ask `is_full` before."""
-        loop = asyncio.get_running_loop()
-        running = self._executor.submit(job)
-        self._taken += 1
+        held = _Job(job)
+        with self._counting:
+            self._taken += 1
+        try:
+            running = self._executor.submit(held)
+        except RuntimeError:  # closed
+            self._give_back()
+            raise
 
         def ended(_: "Future[ResultT]") -> None:
-            loop.call_soon_threadsafe(self._give_back)
+            held.let_go()
+            self._give_back()
 
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
 
     def _give_back(self) -> None:
-        self._taken -= 1
+        with self._counting:
+            self._taken -= 1
 
     def close(self) -> None:
         """Wait for what runs; nobody waits for it any more, so what is in the queue is dropped."""

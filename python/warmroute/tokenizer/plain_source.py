@@ -40,8 +40,15 @@ class PlainChatSource:
         return told if isinstance(told, array) else None
 
     async def read(self, reading: Callable[[], PlainChat | None]) -> PlainChat | None:
-        """A long body read in a thread; None where it is not plain, or where others wait for the threads already."""
-        return None if self._pool.is_full else await self._pool.run(reading)
+        """A long body read in a thread; None where it is not plain, where too many wait for the threads already, or
+        when the time is up."""
+        if self._pool.is_full:
+            return None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._pool.run(reading)
+        except TimeoutError:
+            return None
 
     async def tell(self, chat: PlainChat) -> "array[int] | None":
         """The ids, if they can be told before the time is up, in a thread."""
