@@ -291,7 +291,13 @@ async def test_an_end_during_a_replay_is_prompt() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [EventSource("tcp://*:5557"), EventSource("nonsense"), EventSource("tcp://127.0.0.1:5557", "tcp://*:5558")],
+    [
+        EventSource("tcp://*:5557"),
+        EventSource("nonsense"),
+        EventSource("tcp://worker..svc:5557"),
+        EventSource("tcp://" + "w" * 64 + ":5557"),
+        EventSource("tcp://127.0.0.1:5557", "tcp://*:5558"),
+    ],
 )
 async def test_an_unusable_address_is_a_clear_error(source: EventSource) -> None:
     with pytest.raises(ConfigError, match=r"endpoint '.*' cannot be connected to"):

@@ -197,6 +197,8 @@ def _connector(endpoint: str) -> _Connect:
     try:
         parts = urlsplit(endpoint)
         host, port = parts.hostname, parts.port
+        if host is not None:
+            host.encode("idna")  # a name with an empty part is refused by no connection, but by the look-up
     except ValueError as error:
         raise ConfigError(f"KV-event endpoint {endpoint!r} cannot be connected to: {error}") from error
     if parts.scheme == "tcp" and host not in (None, "*") and port:
