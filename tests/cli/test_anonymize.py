@@ -89,3 +89,17 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
             tracemalloc.stop()
 
     assert peak(4_000) < 1.2 * peak(400) + 2**17
+
+
+def test_a_reader_that_has_had_enough_is_no_crash(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    line = '{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1, 2]}'
+    log.write_text(f"{line}\n" * 5_000)
+    command = [sys.executable, "-m", "warmroute", "anonymize", str(log), "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

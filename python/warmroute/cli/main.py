@@ -1,9 +1,11 @@
 """`warmroute COMMAND`: finds the command, runs it, turns errors into a line and an exit code.
 
-Exit codes: 0 done, 1 the command ran and its result is bad, 2 wrong usage or configuration, 130 interrupted.
+Exit codes: 0 done, 1 the command ran and its result is bad, 2 wrong usage or configuration, 130 interrupted,
+141 whoever read the output has gone.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,6 +26,10 @@ _COMMANDS = {
     "anonymize": "take the texts out of a log, for 'replay' elsewhere",
     "demo": "show what prefix-aware routing gives, on emulated engines",
 }
+
+
+# As a shell shows a process that SIGPIPE has ended.
+_READER_GONE = 128 + 13
 
 
 class Command(Protocol):
@@ -51,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever reads us, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed at the exit
+        return _READER_GONE
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
