@@ -5,7 +5,7 @@ import time
 from array import array
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from warmroute.openai_api import ChatContent, Endpoint, Prompt, TextContent, TokenContent, parse_prompt
@@ -116,6 +116,8 @@ def test_any_bytes(endpoint: Endpoint, body: bytes) -> None:
 
 
 @given(ENDPOINTS, ANY_JSON | BODIES)
+@example(Endpoint.EMBEDDINGS, {"messages": [{"role": "user"}], "input_ids": [1]})
+@example(Endpoint.EMBEDDINGS, {"messages": [{"role": "user"}], "kv_transfer_params": {"prompt_token_ids": [1]}})
 def test_any_json(endpoint: Endpoint, body: Any) -> None:
     check(parse_prompt(endpoint, json.dumps(body).encode()), endpoint)
 

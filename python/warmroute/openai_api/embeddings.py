@@ -13,7 +13,7 @@ from warmroute.openai_api.prompt import ChatContent, JsonObject, Untold
 from warmroute.openai_api.reading import Reading
 
 # What a conversation has for chat and not here; vLLM ignores these.
-_CHAT_ONLY = ("tools", "documents", "tool_choice", "reasoning_effort")
+_CHAT_ONLY = ("tools", "documents", "tool_choice", "reasoning_effort", "input_ids", "kv_transfer_params")
 
 
 def read_embeddings(body: JsonObject) -> Reading:
