@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from tools import relay_tables, simulation_tables, trust_tables
+from tools import matrix_tables, relay_tables, simulation_tables, trust_tables
 from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
@@ -241,6 +241,7 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("simulation-stages", "simulation_reference.json", simulation_tables.stages),
         ("trust", "simulator_trust.json", trust_tables.trust),
     ),
+    "docs/matrix.md": (("matrix", "matrix.json", matrix_tables.matrix),),
 }
 
 PLOTS = {"lookup_scaling.svg": ("prefix_index.json", "scaling")}
