@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from warmroute.cli.log_options import LOG_EXAMPLES, LogOptions, tell_broken
+from warmroute.cli.log_options import LOG_EXAMPLES, LogOptions, tell_broken, tell_read
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace
 from warmroute.errors import ConfigError
@@ -18,7 +18,6 @@ from warmroute.simulator.logs import Anonymizer, blocked_requests, check_any, op
 
 _STDOUT = "-"
 _SALT_BYTES = 32
-_TOLD_EVERY = 1_000
 
 _EPILOG = f"""\
 examples:
@@ -67,16 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     with _output(arguments.output) as file:
         for line in anonymizer.lines(blocked_requests(reading, requests, blocking, options.model)):
             file.write(line)
-            _tell_progress(reading.requests)
+            tell_read(reading.requests)
         check_any(reading)
     tell_broken("anonymize", reading)
     sys.stderr.write(f"warmroute anonymize: {reading.requests:,} requests, read as {reading.format.name}\n")
     return 0
-
-
-def _tell_progress(requests: int) -> None:
-    if requests % _TOLD_EVERY == 0 and sys.stderr.isatty():
-        sys.stderr.write(f"\r{requests:,} requests\r")
 
 
 def _is_same(log: str, output: str) -> bool:

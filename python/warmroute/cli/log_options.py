@@ -9,6 +9,8 @@ from warmroute.simulator.logs import BLOCK_TOKENS, BYTES_PER_TOKEN, FORMATS, Blo
 from warmroute.simulator.logs.mooncake import BLOCK_TOKENS as MOONCAKE_BLOCK_TOKENS
 from warmroute.tokenizer import Dialect, LocalTokenizer, find_assets
 
+_TOLD_EVERY = 1_000
+
 LOG_EXAMPLES = """\
 log formats, one request a line, packed by gzip or not ('-' is standard input); the first lines tell which it is:
 
@@ -66,6 +68,12 @@ def _tokenizer(source: str) -> LocalTokenizer:
         return LocalTokenizer.load(find_assets(source, offline=True))
     except ModelAssetError as error:
         raise ConfigError(f"--tokenizer: {error}") from error
+
+
+def tell_read(requests: int) -> None:
+    """Show how far the reading is, to a person."""
+    if requests % _TOLD_EVERY == 0 and sys.stderr.isatty():
+        sys.stderr.write(f"\r{requests:,} requests read\r")
 
 
 def tell_broken(command: str, reading: LogReading) -> None:

@@ -3,37 +3,40 @@
 import argparse
 import dataclasses
 import shlex
-import signal
-import sys
 import tempfile
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 
-from warmroute.cli.log_options import LOG_EXAMPLES, LogOptions, tell_broken
+from warmroute.cli.log_options import LOG_EXAMPLES, LogOptions, tell_broken, tell_read
 from warmroute.cli.replay_view import print_replay
-from warmroute.cli.simulate_options import ALL, check_writable
 from warmroute.cli.simulate_progress import shown
+from warmroute.cli.simulation_output import (
+    ALL,
+    STDOUT,
+    add_json_argument,
+    check_writable,
+    chosen_policies,
+    end_as_by_interrupt,
+    tell_failed,
+    write,
+    write_json,
+)
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace, option
 from warmroute.engine_model.presets import PRESETS
-from warmroute.errors import ConfigError, WarmrouteError
+from warmroute.errors import ConfigError
 from warmroute.simulator.comparison import Question, Values, tasks
 from warmroute.simulator.logs import LogRequests, open_log, read_all
 from warmroute.simulator.many import RunFailed, Watcher
 from warmroute.simulator.replay import POLICIES, ReplayPlan, as_one_comparison, replay
 from warmroute.simulator.report import page
-from warmroute.simulator.rivals import ARMS
 
-_STDOUT = "-"
 _WORKERS = "2,4,8"
 _MOST_WORKERS = 1_024
-_TOLD_EVERY = 1_000
 
 _ENGINES = "\n".join(f"  {preset.name:<24}  {preset.about}" for preset in PRESETS.values())
 _EPILOG = f"""\
@@ -82,8 +85,7 @@ class ReplayOptions:
     @property
     def policies(self) -> tuple[str, ...]:
         """The policies to compare, each once, in the order given."""
-        given = self.policy or POLICIES
-        return tuple(dict.fromkeys(name for each in given for name in (ARMS if each == ALL else [each])))
+        return chosen_policies(self.policy or POLICIES)
 
     def plan(self, command: str) -> ReplayPlan:
         """Raises ConfigError."""
@@ -123,13 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help="the log; '-' is standard input")
     add_options(parser, ReplayOptions)
     add_options(parser, LogOptions)
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const=_STDOUT,
-        metavar="FILE",
-        help="write everything as one JSON object, to standard output (and no table) without FILE or with -",
-    )
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -137,21 +133,15 @@ def run(arguments: argparse.Namespace) -> int:
     # Not from the environment: WARMROUTE_POLICY and the like are meant for a real router.
     options, log_options = from_namespace(ReplayOptions, arguments), from_namespace(LogOptions, arguments)
     plan = options.plan(_command(arguments.log, options, log_options))
-    for path in (arguments.json, options.html):
-        if path is not None and path != _STDOUT:
-            check_writable(Path(path))
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    check_writable(arguments.json, options.html)
+    end_as_by_interrupt()
     log = _read(arguments.log, log_options, options.limit or None)
     tell_broken("replay", log.reading)
     try:
         with tempfile.TemporaryDirectory(prefix="warmroute-replay-") as folder:
             result = replay(log, plan, Path(folder), jobs=options.jobs, watcher_for=_watched)
     except RunFailed as error:
-        if not isinstance(error.__cause__, WarmrouteError):  # not foreseen, so whoever mends it wants to see where
-            traceback.print_exception(error.__cause__)
-        sys.stderr.write(f"warmroute replay: {error}\n")
-        return 1
+        return tell_failed("replay", error)
     _tell(result, arguments.json, options.html)
     return 0
 
@@ -173,12 +163,7 @@ def _command(log: str, *given: object) -> str:
 def _read(name: str, options: LogOptions, limit: int | None) -> LogRequests:
     blocking = options.blocking()
     reading, requests = open_log(name, options.format, options.log_block_size)
-    return read_all(reading, requests, blocking, limit=limit, model=options.model, told=_tell_progress)
-
-
-def _tell_progress(requests: int) -> None:
-    if requests % _TOLD_EVERY == 0 and sys.stderr.isatty():
-        sys.stderr.write(f"\r{requests:,} requests read\r")
+    return read_all(reading, requests, blocking, limit=limit, model=options.model, told=tell_read)
 
 
 @contextmanager
@@ -191,24 +176,8 @@ def _watched(question: Question) -> Iterator[Watcher]:
 
 def _tell(result: Values, json_path: str | None, html_path: str | None) -> None:
     if html_path is not None:
-        _write(html_path, page(as_one_comparison(result)).encode())
+        write(html_path, page(as_one_comparison(result)).encode())
     if json_path is not None:
-        _write(json_path, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
-    if json_path != _STDOUT:
+        write_json(json_path, result)
+    if json_path != STDOUT:
         print_replay(result)
-
-
-def _write(path: str, data: bytes) -> None:
-    if path == _STDOUT:
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-        return
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _interrupt(*_: object) -> None:
-    """As Ctrl-C, so that the processes are ended before this one."""
-    raise KeyboardInterrupt

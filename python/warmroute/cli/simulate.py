@@ -1,26 +1,28 @@
 """`warmroute simulate`: what each policy would make of a workload on a modelled fleet, in virtual time."""
 
 import argparse
-import signal
-import sys
-import traceback
-from pathlib import Path
 
-import msgspec
 from rich.console import Console
 
 from warmroute.cli.simulate_list import as_json, print_list
-from warmroute.cli.simulate_options import SimulateOptions, check_writable
+from warmroute.cli.simulate_options import SimulateOptions
 from warmroute.cli.simulate_progress import shown
 from warmroute.cli.simulate_table import print_result
+from warmroute.cli.simulation_output import (
+    STDOUT,
+    add_json_argument,
+    check_writable,
+    end_as_by_interrupt,
+    tell_failed,
+    write,
+    write_json,
+)
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace
-from warmroute.errors import ConfigError, WarmrouteError
 from warmroute.simulator.comparison import Values, compare, tasks
 from warmroute.simulator.many import RunFailed
 from warmroute.simulator.report import page
 
-_STDOUT = "-"
 _EPILOG = """\
 examples:
   warmroute simulate                                     a small fleet, conversations, three policies: some seconds
@@ -48,13 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add_options(parser, SimulateOptions)
     parser.add_argument("--list", action="store_true", help="list workloads and policies, and stop")
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const=_STDOUT,
-        metavar="FILE",
-        help="write everything as one JSON object, to standard output (and no table) without FILE or with -",
-    )
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,19 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     options = from_namespace(SimulateOptions, arguments)
     if arguments.list:
         return _list(arguments.json)
-    for path in (arguments.json, options.html):
-        if path is not None and path != _STDOUT:
-            check_writable(Path(path))
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # as Ctrl-C, so that processes are ended before this one
-            signal.signal(number, signal.default_int_handler)
+    check_writable(arguments.json, options.html)
+    end_as_by_interrupt()
     try:
         result = _compared(options)
     except RunFailed as error:
-        if not isinstance(error.__cause__, WarmrouteError):  # not foreseen, so whoever mends it wants to see where
-            traceback.print_exception(error.__cause__)
-        sys.stderr.write(f"warmroute simulate: {error}\n")
-        return 1
+        return tell_failed("simulate", error)
     _tell(result, arguments.json, options.html)
     return 0
 
@@ -89,10 +78,10 @@ def _compared(options: SimulateOptions) -> Values:
 
 def _tell(result: Values, json_path: str | None, html_path: str | None) -> None:
     if html_path is not None:
-        _write(html_path, page(result).encode())
+        write(html_path, page(result).encode())
     if json_path is not None:
-        _write(json_path, _encoded(result))
-    if json_path != _STDOUT:
+        write_json(json_path, result)
+    if json_path != STDOUT:
         print_result(result)
 
 
@@ -100,20 +89,5 @@ def _list(json_path: str | None) -> int:
     if json_path is None:
         print_list()
     else:
-        _write(json_path, _encoded(as_json()))
+        write_json(json_path, as_json())
     return 0
-
-
-def _encoded(value: Values) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
-
-
-def _write(path: str, data: bytes) -> None:
-    if path == _STDOUT:
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-        return
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error

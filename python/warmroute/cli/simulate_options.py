@@ -5,16 +5,14 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmroute.cli.simulation_output import ALL, chosen_policies
 from warmroute.config import SHORTEST_S, check_range, option
-from warmroute.errors import ConfigError
 from warmroute.simulator.comparison import Question
-from warmroute.simulator.rivals import ARMS
 from warmroute.simulator.task import NamedWorkload
 
 # Takes a few seconds, needs no file, and is what most agents and chats look like.
 DEFAULT_WORKLOAD = "multi-turn"
 DEFAULT_POLICIES = ("random", "round-robin", "warmroute")
-ALL = "all"
 _MOST = 100_000
 
 
@@ -57,8 +55,7 @@ class SimulateOptions:
     @property
     def policies(self) -> tuple[str, ...]:
         """The policies to compare, each once, in the order given."""
-        given = self.policy or DEFAULT_POLICIES
-        return tuple(dict.fromkeys(name for each in given for name in (ARMS if each == ALL else [each])))
+        return chosen_policies(self.policy or DEFAULT_POLICIES)
 
     @property
     def at_once(self) -> int:
@@ -77,12 +74,3 @@ class SimulateOptions:
         words += [] if self.duration is None else ["--duration", f"{self.duration:g}"]
         words += ["--tuned"] if self.tuned else []
         return shlex.join(words)
-
-
-def check_writable(path: Path) -> None:
-    """ConfigError where a file cannot be written there: told before minutes of work, not after."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise ConfigError(f"{path} cannot be written: there is no folder {folder}")
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise ConfigError(f"{path} cannot be written")
