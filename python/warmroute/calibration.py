@@ -25,9 +25,9 @@ _FEW = 12.0  # samples, before which noise cannot be told from slope
 _DOUBT = 0.5  # a belief's standard deviation, over itself
 _LATE = 3.0  # deviations from the line beyond which a sample counts as no further away
 _LEAST_DEVIATION = 0.05  # of the mean: where all samples lie on a line, a worker may still become slower
-# Workers whose paces are within the first factor are taken to be alike, beyond the second to be as different as they
-# look: below it is what load does to equal ones (a sixth either way on the simulated reference benchmark).
-_ALIKE, _DIFFERENT = 1.25, 1.6
+# Logarithms of paces: workers within the first are taken to be alike, beyond the second to be as different as they
+# look; below it is what load does to equal ones (a sixth either way on the simulated reference benchmark).
+_ALIKE, _DIFFERENT = math.log(1.25), math.log(1.6)
 _MOST_STALLED = 0.9  # of the time of an answer, by the prefill of others
 _CLOCK_TICK_S = 1e-9  # no time is shorter: far below it the fits' squares are 0, and they divide by them
 _MIN_RATE, _MAX_RATE = 100.0, 1e8  # tokens per second
@@ -264,7 +264,6 @@ class _Decode:
 
 def _told_apart(pace: float) -> float:
     """A pace, 1 where it is about 1: between the two bounds it goes from there to what it is."""
-    away = abs(math.log(pace))
-    alike, different = math.log(_ALIKE), math.log(_DIFFERENT)
-    believed = min(1.0, max(0.0, (away - alike) / (different - alike)))
-    return math.exp(math.copysign(away * believed, math.log(pace)))
+    away = math.log(pace)
+    believed = min(1.0, max(0.0, (abs(away) - _ALIKE) / (_DIFFERENT - _ALIKE)))
+    return math.exp(away * believed)

@@ -55,12 +55,12 @@ class Pod:
 
     def tell(self, now: float) -> None:
         """Let the router hear what happened to the cache early enough to have come by now."""
-        if self._step is not None and self._stream is not None:
-            happened_by = now - self._stream.delay_s
-            if happened_by > self._step.started_at:
-                self._stream.publish(self._engine.changes_until(self._step, happened_by), now)
-        if self._stream is not None:
-            self._stream.take(now)
+        if self._stream is None:
+            return
+        happened_by = now - self._stream.delay_s
+        if self._step is not None and happened_by > self._step.started_at:
+            self._stream.publish(self._engine.changes_until(self._step, happened_by), now)
+        self._stream.take(now)
 
     def state(self) -> EngineState:
         """What the engine's metrics show now."""

@@ -164,15 +164,18 @@ class Worker:
 
     def lets_wait(self, now: float) -> bool:
         """Whether its engine was seen to let requests wait: times measured on it then tell of its queue, not of it."""
-        report, waiting = self.report, self._waiting(now)
-        return report is not None and waiting >= max(_FEWEST_WAITING, (report.requests - waiting) / _WAITING_SHARE)
+        report = self._fresh_report(now)
+        if report is None or report.waiting is None:
+            return False
+        return report.waiting >= max(_FEWEST_WAITING, (report.requests - report.waiting) / _WAITING_SHARE)
+
+    def _fresh_report(self, now: float) -> LoadReport | None:
+        return self.report if self.report is not None and now - self.report.at <= REPORT_MAX_AGE_S else None
 
     def _foreign(self, now: float) -> int:
-        if self.report is None or now - self.report.at > REPORT_MAX_AGE_S:
-            return 0
-        return self.report.foreign_requests
+        report = self._fresh_report(now)
+        return 0 if report is None else report.foreign_requests
 
     def _waiting(self, now: float) -> int:
-        if self.report is None or now - self.report.at > REPORT_MAX_AGE_S:
-            return 0
-        return self.report.waiting or 0
+        report = self._fresh_report(now)
+        return 0 if report is None else report.waiting or 0

@@ -11,7 +11,7 @@ answer. The prompt is split in the ratio that was asked for: 6,320 and 1,264.
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmroute.simulator.tokens import Ids, Joined, Text
 from warmroute.simulator.workload import FleetPlan, Session, Stage, Turn
@@ -99,18 +99,11 @@ REFERENCE = Ladder(
     max_tokens=1000,
 )
 
-REFERENCE_2025 = Ladder(
+REFERENCE_2025 = replace(
+    REFERENCE,
     name="reference-2025",
     about="the same ladder on the slower and smaller pods of its first publication in 2025",
     fleet=FleetPlan((QWEN_32B_H100_TP2_2025,) * 8),
-    rungs=_RUNGS_73,
-    arrivals=poisson_by_second,
-    groups=150,
-    prompts_per_group=5,
-    prefix_tokens=6320,
-    question_tokens=1264,
-    answer_tokens=937,
-    max_tokens=1000,
 )
 
 # Asked for are 8,000 + 1,000 tokens and 1,000 of answer; what was counted is not published, so it is taken to differ as
