@@ -16,7 +16,7 @@
       UnusableState          (in gateway.state_file) a state file cannot be read or written
       PolicyFailed           (in simulator.world) the policy of a simulation raised an error
       RunFailed              (in simulator.many) one of several simulations failed, or its process ended
-      BrokenLine, LeftOut    (in simulator.logs.request) a line of a log cannot be read, or tells of no engine's work
+      BrokenLine, LeftOut    (in request_log.request) a line of a log cannot be read, or tells of no engine's work
 
 A refusal is a value, not an error: `Refusal(RefusalReason.NO_WORKER_READY)` becomes a status code at the border.
 """

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from warmroute.cli.main import main
-from warmroute.simulator.logs import Anonymizer, Blocking, blocked_requests, open_log
+from warmroute.request_log import Blocking, open_log
+from warmroute.simulator.logs import Anonymizer, blocked_requests
 
 
 def write_log(path: Path, requests: int = 5) -> str:

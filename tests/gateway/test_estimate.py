@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmroute.gateway.estimate import MEDIA_TOKENS, MOST_TOKENS, LengthEstimate, without_media
+from warmroute.gateway.estimate import MOST_TOKENS, LengthEstimate, without_media
+from warmroute.openai_api.prompt import MEDIA_TOKENS
 
 _DATA = "A" * 100_000
 

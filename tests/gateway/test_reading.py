@@ -9,9 +9,9 @@ from array import array
 import pytest
 
 from warmroute._native import Arrival
-from warmroute.gateway.estimate import MEDIA_TOKENS
 from warmroute.gateway.reading import SESSION_HEADERS, Reader
 from warmroute.openai_api import Endpoint, Match, Prompt
+from warmroute.openai_api.prompt import MEDIA_TOKENS
 from warmroute.router import RouteRequest
 from warmroute.tokenizer import (
     EncodePool,

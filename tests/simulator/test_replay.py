@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from simulator.logs.test_vllm import lines_0_10
+from request_log.test_vllm import lines_0_10
 from warmroute.errors import ConfigError
-from warmroute.simulator.logs import Blocking, LogRequests, open_log, read_all
+from warmroute.request_log import Blocking, open_log
+from warmroute.simulator.logs import LogRequests, read_all
 from warmroute.simulator.replay import ReplayPlan, as_one_comparison, cut_at, replay
 from warmroute.simulator.report import page
 

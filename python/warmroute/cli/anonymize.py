@@ -14,7 +14,8 @@ from warmroute.cli.log_options import LOG_EXAMPLES, LogOptions, tell_broken, tel
 from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace
 from warmroute.errors import ConfigError
-from warmroute.simulator.logs import Anonymizer, blocked_requests, check_any, open_log
+from warmroute.request_log import check_any, open_log
+from warmroute.simulator.logs import Anonymizer, blocked_requests
 
 _STDOUT = "-"
 _SALT_BYTES = 32

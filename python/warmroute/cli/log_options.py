@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from warmroute.config import check_range, option
 from warmroute.errors import ConfigError, ModelAssetError
-from warmroute.simulator.logs import BLOCK_TOKENS, BYTES_PER_TOKEN, FORMATS, Blocking, LogReading
-from warmroute.simulator.logs.mooncake import BLOCK_TOKENS as MOONCAKE_BLOCK_TOKENS
+from warmroute.request_log import BLOCK_TOKENS, BYTES_PER_TOKEN, FORMATS, Blocking, LogReading
+from warmroute.request_log.mooncake import BLOCK_TOKENS as MOONCAKE_BLOCK_TOKENS
 from warmroute.tokenizer import Dialect, LocalTokenizer, find_assets
 
 _TOLD_EVERY = 1_000

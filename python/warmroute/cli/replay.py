@@ -29,8 +29,9 @@ from warmroute.config import add_arguments as add_options
 from warmroute.config import from_namespace, option
 from warmroute.engine_model.presets import PRESETS
 from warmroute.errors import ConfigError
+from warmroute.request_log import open_log
 from warmroute.simulator.comparison import Question, Values, tasks
-from warmroute.simulator.logs import LogRequests, open_log, read_all
+from warmroute.simulator.logs import LogRequests, read_all
 from warmroute.simulator.many import RunFailed, Watcher
 from warmroute.simulator.replay import POLICIES, ReplayPlan, as_one_comparison, replay
 from warmroute.simulator.report import page

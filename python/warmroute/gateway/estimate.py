@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from warmroute.openai_api.prompt import MEDIA_TOKENS
+
 # English prose and code have four; JSON's quotes and escapes add some bytes.
 _BYTES_PER_TOKEN = 4.0
 # A prompt of a few tokens is mostly the JSON around it, and says nothing of others.
@@ -9,8 +11,6 @@ _FEWEST_TOKENS = 64
 # Half of the weight lies on the last 34 prompts.
 _GAIN = 0.02
 _LEAST, _MOST = 1.0, 16.0
-# A flat guess for an image, a sound or a file: 576 (LLaVA) to 1,300 (Qwen-VL, 1024 x 1024) tokens for one image.
-MEDIA_TOKENS = 1_000
 # A guess never books more than the contexts that most engines are started with; a true prompt of that size is rare,
 # and a body of embeddings or of unmarked binary data is not one.
 MOST_TOKENS = 131_072

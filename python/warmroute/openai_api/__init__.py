@@ -1,7 +1,7 @@
 """Bodies of the OpenAI-like endpoints, read into a `Prompt`."""
 
 from warmroute.openai_api.endpoint import endpoint_of, guess_endpoint
-from warmroute.openai_api.parse import parse_prompt
+from warmroute.openai_api.parse import parse_prompt, read_prompt
 from warmroute.openai_api.prompt import (
     ChatContent,
     Content,
@@ -27,4 +27,5 @@ __all__ = [
     "endpoint_of",
     "guess_endpoint",
     "parse_prompt",
+    "read_prompt",
 ]

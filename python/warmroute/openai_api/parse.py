@@ -29,12 +29,24 @@ _READERS: dict[Endpoint, Callable[[JsonObject], Reading]] = {
 def parse_prompt(endpoint: Endpoint, body: bytes) -> Prompt:
     """Read `body` as its endpoint does. Never raises: what cannot be read is named in `Prompt.problem`."""
     try:
-        return _read_prompt(endpoint, read_object(body))
+        return read_prompt(endpoint, read_object(body))
     except UnreadableBody as exc:
-        # Other endpoints take other bodies, audio for one; that they are not JSON is no fault of theirs.
-        if endpoint is Endpoint.OTHER:
-            return Prompt(endpoint, exact=False, untold=Untold.NO_PROMPT)
-        return Prompt(endpoint, exact=False, problem=str(exc), untold=Untold.UNREADABLE)
+        return _unreadable(endpoint, exc)
+
+
+def read_prompt(endpoint: Endpoint, body: JsonObject) -> Prompt:
+    """The same for a body that has been parsed."""
+    try:
+        return _read_prompt(endpoint, body)
+    except UnreadableBody as exc:
+        return _unreadable(endpoint, exc)
+
+
+def _unreadable(endpoint: Endpoint, error: UnreadableBody) -> Prompt:
+    # Other endpoints take other bodies, audio for one; that they are not JSON is no fault of theirs.
+    if endpoint is Endpoint.OTHER:
+        return Prompt(endpoint, exact=False, untold=Untold.NO_PROMPT)
+    return Prompt(endpoint, exact=False, problem=str(error), untold=Untold.UNREADABLE)
 
 
 def _read_prompt(endpoint: Endpoint, body: JsonObject) -> Prompt:

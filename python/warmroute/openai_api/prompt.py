@@ -12,6 +12,9 @@ from warmroute.block import Namespace
 
 JsonObject = dict[str, Any]
 
+# A flat guess for an image, a sound or a file: 576 (LLaVA) to 1,300 (Qwen-VL, 1024 x 1024) tokens for one image.
+MEDIA_TOKENS = 1_000
+
 
 class Endpoint(StrEnum):
     """The kinds of body the router reads; `OTHER` is everything it only forwards."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from simulator.logs.reads import read_file
-from simulator.logs.test_litellm import PAYLOAD
-from simulator.logs.test_vllm import lines_0_10
-from warmroute.simulator.logs import Anonymizer, Blocking, LogRequests, reuse_curve
+from request_log.reads import read_file
+from request_log.test_litellm import PAYLOAD
+from request_log.test_vllm import lines_0_10
+from warmroute.request_log import Blocking
+from warmroute.simulator.logs import Anonymizer, LogRequests, reuse_curve
 from warmroute.simulator.workloads import trace_file
 
 WINDOW = 8

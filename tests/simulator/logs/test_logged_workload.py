@@ -11,11 +11,12 @@ import pytest
 from warmroute.block import Namespace, hash_blocks
 from warmroute.engine_model import EngineOptions
 from warmroute.openai_api import TextContent
-from warmroute.simulator.logs import BlockedRequest, Blocking, LoggedWorkload, LogSource, reuse_curve
+from warmroute.request_log import BlockedRequest, Blocking
+from warmroute.request_log.request import LoggedRequest, ToldPrompt
+from warmroute.simulator.logs import LoggedWorkload, LogSource, reuse_curve
 from warmroute.simulator.logs.continuations import successors
 from warmroute.simulator.logs.logged_workload import BlockTokens
 from warmroute.simulator.logs.prepared import LONGEST_PAUSE_S, UNKNOWN_ANSWER, prepared
-from warmroute.simulator.logs.request import LoggedRequest, ToldPrompt
 from warmroute.simulator.workload import FleetPlan, Stage
 
 ENGINE = EngineOptions()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.simulator.logs import BlockedRequest, Blocking, open_log, read_all, reuse_curve
+from warmroute.request_log import BlockedRequest, Blocking, open_log
+from warmroute.simulator.logs import read_all, reuse_curve
 
 SIZE = 4
 TRACES = Path(__file__).resolve().parents[3] / "../shared/traces"

@@ -12,8 +12,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from warmroute.simulator.logs.anonymized import AnonymousLine
-from warmroute.simulator.logs.blocks import BlockedRequest
+from warmroute.request_log.anonymized import AnonymousLine
+from warmroute.request_log.blocks import BlockedRequest
 
 # 63 bits: what every language's signed integers hold.
 _ID_MASK = 2**63 - 1

@@ -7,7 +7,7 @@ taken so: of others that begin alike nothing says that the one follows from the 
 
 from collections.abc import Sequence
 
-from warmroute.simulator.logs.blocks import BlockedRequest
+from warmroute.request_log.blocks import BlockedRequest
 
 # Turns of one session that may still be gone on from: sub-agents and retries make branches, but few.
 _MOST_OPEN = 64

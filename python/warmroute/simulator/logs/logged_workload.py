@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from warmroute.engine_model import EngineOptions
-from warmroute.simulator.logs.blocks import BlockedRequest, Blocking
+from warmroute.request_log.blocks import BlockedRequest, Blocking
+from warmroute.request_log.reading import open_log
 from warmroute.simulator.logs.continuations import successors
-from warmroute.simulator.logs.reading import open_log
 from warmroute.simulator.logs.requests import read_all
 from warmroute.simulator.tokens import Text
 from warmroute.simulator.workload import FleetPlan, Session, Stage, Turn, Workload

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from warmroute.request_log.blocks import BlockedRequest
 from warmroute.simulator.logs.anonymize import Anonymizer
-from warmroute.simulator.logs.blocks import BlockedRequest
 
 LONGEST_PAUSE_S = 600.0
 """Longer times without a request are cut to this: idle engines change nothing, and simulating a night takes a while."""

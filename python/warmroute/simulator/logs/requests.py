@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from warmroute.simulator.logs.blocks import BlockedRequest, Blocking
-from warmroute.simulator.logs.reading import LogReading, check_any
-from warmroute.simulator.logs.request import BrokenLine, LoggedRequest, ToldPrompt
+from warmroute.request_log.blocks import BlockedRequest, Blocking
+from warmroute.request_log.reading import LogReading, check_any
+from warmroute.request_log.request import BrokenLine, LoggedRequest, ToldPrompt
 
 _SECOND_MS = 1_000
 # Times that lie further apart have not been rounded: the log is of a few requests.

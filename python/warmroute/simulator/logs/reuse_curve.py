@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from warmroute.simulator.logs.blocks import BlockedRequest
+from warmroute.request_log.blocks import BlockedRequest
 from warmroute.simulator.logs.continuations import successors
 
 WINDOWS = 12

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import msgspec
 
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs.mooncake import LONGEST, check_time_and_answer, checked
-from warmroute.simulator.logs.request import BlockIds, BrokenLine, LoggedRequest
+from warmroute.request_log.mooncake import LONGEST, check_time_and_answer, checked
+from warmroute.request_log.request import BlockIds, BrokenLine, LoggedRequest
 
 
 class AnonymousLine(msgspec.Struct, frozen=True, omit_defaults=True):

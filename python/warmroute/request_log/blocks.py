@@ -12,8 +12,8 @@ from hashlib import blake2b
 from warmroute.block import Namespace, hash_blocks
 from warmroute.errors import ConfigError, TemplateError
 from warmroute.openai_api import Content, TokenContent
-from warmroute.simulator.logs.prompt_text import prompt_bytes
-from warmroute.simulator.logs.request import BlockIds, BrokenLine, LoggedRequest, ToldPrompt
+from warmroute.request_log.prompt_text import prompt_bytes
+from warmroute.request_log.request import BlockIds, BrokenLine, LoggedRequest, ToldPrompt
 from warmroute.tokenizer import Dialect, LocalTokenizer
 
 BLOCK_TOKENS = 16

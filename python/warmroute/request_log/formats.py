@@ -8,9 +8,10 @@ from typing import Protocol
 from warmroute.config import nearest
 from warmroute.errors import ConfigError
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs import anonymized, bodies, dynamo, litellm, mooncake, vllm
-from warmroute.simulator.logs.fields import json_object
-from warmroute.simulator.logs.request import BrokenLine, LoggedRequest
+from warmroute.request_log import anonymized, bodies, dynamo, har, litellm, mooncake, opentelemetry, vllm
+from warmroute.request_log.body_reader import BodyReader, ReadBodies
+from warmroute.request_log.fields import json_object
+from warmroute.request_log.request import BrokenLine, LoggedRequest
 
 # Servers write a page of other things before their first request.
 _LOOKED_AT = 2_000
@@ -31,12 +32,16 @@ class LineReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """A format by its name. `reader` takes the tokens that a block's name stands for where the log does not say."""
+    """A format by its name. `reader` takes the tokens that a block's name stands for where the log does not say.
+
+    read_bodies: the bodies of a line; None where the format keeps none.
+    """
 
     name: str
     about: str
     fits: Callable[[JsonObject], bool] | None
     reader: Callable[[int], LineReader]
+    read_bodies: ReadBodies | None = None
 
     def takes(self, line: bytes, fields: JsonObject | None) -> bool:
         """Whether a line, and the JSON object in it, is of this format."""
@@ -53,9 +58,27 @@ FORMATS: Sequence[LogFormat] = (
     LogFormat("dynamo", "Dynamo's request traces", dynamo.fits, lambda _: dynamo.DynamoReader()),
     LogFormat("vllm", "vLLM's log, with --enable-log-requests", None, lambda _: vllm.VllmReader()),
     LogFormat(
-        "litellm", "LiteLLM's StandardLoggingPayload, or spend logs", litellm.fits, lambda _: litellm.LiteLlmReader()
+        "litellm",
+        "LiteLLM's StandardLoggingPayload, or spend logs",
+        litellm.fits,
+        lambda _: litellm.LiteLlmReader(),
+        litellm.read_bodies,
     ),
-    LogFormat("bodies", "JSONL of OpenAI or Anthropic bodies with times", bodies.fits, lambda _: bodies.BodiesReader()),
+    LogFormat(
+        "opentelemetry",
+        "OpenTelemetry's spans of generative AI",
+        opentelemetry.fits,
+        lambda _: BodyReader(opentelemetry.read_bodies),
+        opentelemetry.read_bodies,
+    ),
+    LogFormat("har", "HTTP archives", har.fits, lambda _: BodyReader(har.read_bodies), har.read_bodies),
+    LogFormat(
+        "bodies",
+        "JSONL of OpenAI or Anthropic bodies with times",
+        bodies.fits,
+        lambda _: bodies.BodiesReader(),
+        bodies.read_bodies,
+    ),
 )
 
 

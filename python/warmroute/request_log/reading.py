@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from warmroute.errors import ConfigError
-from warmroute.simulator.logs.formats import LineReader, LogFormat, detected, format_named
-from warmroute.simulator.logs.lines import read_lines
-from warmroute.simulator.logs.mooncake import BLOCK_TOKENS
-from warmroute.simulator.logs.request import BrokenLine, LeftOut, LoggedRequest
+from warmroute.request_log.formats import LineReader, LogFormat, detected, format_named
+from warmroute.request_log.lines import read_lines
+from warmroute.request_log.mooncake import BLOCK_TOKENS
+from warmroute.request_log.request import BrokenLine, LeftOut, LoggedRequest
 
 SHOWN = 5
 """Broken lines that are told with their numbers; the rest is counted."""

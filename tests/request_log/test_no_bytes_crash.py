@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.logs.test_litellm import PAYLOAD, SPEND_ROW
-from simulator.logs.test_reading import ANONYMIZED, BODY, DYNAMO, MOONCAKE
-from simulator.logs.test_vllm import lines_0_10, lines_0_16
-from warmroute.simulator.logs import FORMATS, Blocking
-from warmroute.simulator.logs.formats import LineReader
-from warmroute.simulator.logs.mooncake import BLOCK_TOKENS
-from warmroute.simulator.logs.request import BrokenLine, LeftOut
-from warmroute.simulator.logs.times import seconds
+from request_log.test_litellm import PAYLOAD, SPEND_ROW
+from request_log.test_reading import ANONYMIZED, BODY, DYNAMO, MOONCAKE
+from request_log.test_vllm import lines_0_10, lines_0_16
+from warmroute.request_log import FORMATS, Blocking
+from warmroute.request_log.formats import LineReader
+from warmroute.request_log.mooncake import BLOCK_TOKENS
+from warmroute.request_log.request import BrokenLine, LeftOut
+from warmroute.request_log.times import seconds
 
 SEEDS = [
     line.encode()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from warmroute.simulator.logs.request import BrokenLine
-from warmroute.simulator.logs.times import seconds
+from warmroute.request_log.request import BrokenLine
+from warmroute.request_log.times import seconds
 
 WHEN = 1_770_982_413.0
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from simulator.logs.reads import read_file
-from simulator.logs.test_litellm import PAYLOAD, SPEND_ROW
-from simulator.logs.test_vllm import lines_0_10, lines_0_16
+from request_log.reads import read_file
+from request_log.test_litellm import PAYLOAD, SPEND_ROW
+from request_log.test_vllm import lines_0_10, lines_0_16
 from warmroute.errors import ConfigError
-from warmroute.simulator.logs import Blocking, open_log, read_all
-from warmroute.simulator.logs import lines as lines_module
+from warmroute.request_log import Blocking, open_log
+from warmroute.request_log import lines as lines_module
+from warmroute.simulator.logs import read_all
 
 BODY = json.dumps({"ts": 5, "body": {"prompt": "hello"}})
 MOONCAKE = json.dumps({"timestamp": 27482, "input_length": 600, "output_length": 52, "hash_ids": [46, 47]})

@@ -11,11 +11,9 @@ be an object or a text. An answer, or its usage, tells lengths where it is there
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from warmroute.openai_api import Endpoint, Prompt, parse_prompt
+from warmroute.openai_api import Endpoint, Prompt, read_prompt
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs.fields import (
+from warmroute.request_log.fields import (
     answer_count,
     first,
     inner,
@@ -25,7 +23,8 @@ from warmroute.simulator.logs.fields import (
     prompt_count,
     time_in,
 )
-from warmroute.simulator.logs.request import BrokenLine, LeftOut, LoggedRequest, ToldPrompt
+from warmroute.request_log.logged import Logged
+from warmroute.request_log.request import BrokenLine, LeftOut, LoggedRequest, ToldPrompt
 
 TIMES = ("timestamp", "time", "ts", "created_at", "start_time", "startTime", "request_time", "@timestamp", "created")
 _ENDS = ("end_time", "endTime", "ended_at", "completed_at")
@@ -34,6 +33,10 @@ _ANSWERS = ("response", "response_body", "responseBody", "answer")
 _PATHS = ("path", "url", "uri", "endpoint", "route")
 _SESSIONS = ("session_id", "sessionId", "session", "conversation_id", "thread_id")
 _SESSION_HEADERS = ("x-session-id", "X-Session-Id", "session_id", "x-session-affinity")
+_USERS = ("user", "user_id", "userId", "end_user", "tenant", "tenant_id", "customer_id")
+_USER_HEADERS = ("x-user-id", "X-User-Id", "x-tenant-id", "X-Tenant-Id")
+_APPLICATIONS = ("application", "app", "service", "service_name", "agent", "agent_name", "app_name")
+_APPLICATION_HEADERS = ("x-application", "X-Application", "x-title", "X-Title")
 _STATUSES = ("status", "status_code", "statusCode", "response_status")
 _ENDPOINTS = {
     "/chat/completions": Endpoint.CHAT,
@@ -54,14 +57,14 @@ class BodiesReader:
 
     def read(self, line: bytes) -> Sequence[LoggedRequest]:
         """The prompts of a line, several where its body is a batch. Raises BrokenLine and LeftOut."""
-        fields = json_object(line)
-        body, levels = _unwrapped(fields)
-        at_s = _first_time(levels)
+        body, levels = _unwrapped(json_object(line))
+        at_s = _time(levels)
+        if at_s is None:
+            raise BrokenLine(f"it has no time: none of {', '.join(TIMES)}")
         _check_status(levels)
-        path = next((path for level in levels if isinstance(path := first(level, _PATHS), str)), None)
         usage = _usage(levels)
         return requests_of(
-            parsed(body, path),
+            parsed(body, _path(levels)),
             at_s,
             session=_session(levels),
             ended_at_s=_end(levels, at_s),
@@ -72,6 +75,22 @@ class BodiesReader:
     def rest(self) -> Sequence[LoggedRequest]:
         """Nothing is kept back."""
         return ()
+
+
+def read_bodies(line: bytes) -> Sequence[Logged]:
+    """The body of a line, with what is around it. Raises BrokenLine and LeftOut."""
+    body, levels = _unwrapped(json_object(line))
+    _check_status(levels)
+    return (
+        Logged(
+            body,
+            path=_path(levels),
+            at_s=_time(levels),
+            session=_session(levels),
+            user=_named(levels, _USERS, _USER_HEADERS),
+            application=_named(levels, _APPLICATIONS, _APPLICATION_HEADERS),
+        ),
+    )
 
 
 def fits(fields: JsonObject) -> bool:
@@ -85,7 +104,7 @@ def fits(fields: JsonObject) -> bool:
 
 def parsed(body: JsonObject, path: str | None) -> Prompt:
     """A body as the engine reads it. Raises BrokenLine where it has no prompt that can be told."""
-    prompt = parse_prompt(_endpoint(body, path), msgspec.json.encode(body))
+    prompt = read_prompt(endpoint_in(body, path), body)
     if prompt.problem is not None:
         raise BrokenLine(prompt.problem)
     if not prompt.contents:
@@ -121,7 +140,7 @@ def requests_of(
 def _unwrapped(fields: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     """The body in a line, and all objects on the way to it, the outermost first and the body itself last."""
     levels = [fields]
-    while not _is_body(levels[-1]):
+    while not holds_prompt(levels[-1]):
         deeper = inner(levels[-1], *_WRAPPERS)
         if not deeper or len(levels) == _DEEPEST:
             raise BrokenLine("it has no body with messages, a prompt or an input")
@@ -129,7 +148,8 @@ def _unwrapped(fields: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     return levels[-1], levels
 
 
-def _is_body(fields: JsonObject) -> bool:
+def holds_prompt(fields: JsonObject) -> bool:
+    """Whether an object is a request's body itself, not an envelope around one."""
     if any(isinstance(fields.get(name), list) for name in ("messages", "prompt", "input", "input_ids", "token_ids")):
         return True
     if isinstance(fields.get("prompt"), str):
@@ -140,12 +160,12 @@ def _is_body(fields: JsonObject) -> bool:
     return isinstance(fields.get("text"), str) and "sampling_params" in fields
 
 
-def _first_time(levels: Sequence[JsonObject]) -> float:
-    for level in levels:
-        at_s = time_in(level, *TIMES)
-        if at_s is not None:
-            return at_s
-    raise BrokenLine(f"it has no time: none of {', '.join(TIMES)}")
+def _time(levels: Sequence[JsonObject]) -> float | None:
+    return next((at_s for level in levels if (at_s := time_in(level, *TIMES)) is not None), None)
+
+
+def _path(levels: Sequence[JsonObject]) -> str | None:
+    return next((path for level in levels if isinstance(path := first(level, _PATHS), str)), None)
 
 
 def _end(levels: Sequence[JsonObject], at_s: float) -> float | None:
@@ -176,15 +196,21 @@ def _usage(levels: Sequence[JsonObject]) -> JsonObject:
 
 
 def _session(levels: Sequence[JsonObject]) -> str | None:
-    for level in levels[:-1] or levels:
-        name = name_in(level, *_SESSIONS) or name_in(inner(level, "headers", "request_headers"), *_SESSION_HEADERS)
+    return _named(levels[:-1] or levels, _SESSIONS, _SESSION_HEADERS)
+
+
+def _named(levels: Sequence[JsonObject], names: Sequence[str], headers: Sequence[str]) -> str | None:
+    """The first name that a level, or the headers in it, gives."""
+    for level in levels:
+        name = name_in(level, *names) or name_in(inner(level, "headers", "request_headers"), *headers)
         if name is not None:
             return name
     return None
 
 
-def _endpoint(body: JsonObject, path: Any) -> Endpoint:
-    if isinstance(path, str):
+def endpoint_in(body: JsonObject, path: str | None) -> Endpoint:
+    """The endpoint that a body was sent to; without a path, as its fields tell."""
+    if path is not None:
         bare = path.partition("?")[0].partition("#")[0].rstrip("/")
         for ending, endpoint in _ENDPOINTS.items():
             if bare.endswith(ending):

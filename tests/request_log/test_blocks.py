@@ -9,9 +9,9 @@ import pytest
 from warmroute.block import Namespace, hash_blocks
 from warmroute.errors import ConfigError
 from warmroute.openai_api import ChatContent, TextContent, TokenContent
-from warmroute.simulator.logs import BlockedRequest, Blocking
-from warmroute.simulator.logs.prompt_text import prompt_bytes
-from warmroute.simulator.logs.request import BlockIds, BrokenLine, LoggedRequest, ToldPrompt
+from warmroute.request_log import BlockedRequest, Blocking
+from warmroute.request_log.prompt_text import prompt_bytes
+from warmroute.request_log.request import BlockIds, BrokenLine, LoggedRequest, ToldPrompt
 from warmroute.tokenizer import LocalTokenizer
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from simulator.logs.reads import content_of, read_lines_of
+from request_log.reads import content_of, read_lines_of
 from warmroute.openai_api import ChatContent, TextContent
-from warmroute.simulator.logs.litellm import LiteLlmReader, fits
-from warmroute.simulator.logs.request import BrokenLine, LeftOut, LoggedRequest
+from warmroute.request_log.litellm import LiteLlmReader, fits
+from warmroute.request_log.request import BrokenLine, LeftOut, LoggedRequest
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 PAYLOAD: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A request as the doctor takes it: the body that was sent, and what its envelope tells."""
+"""A request's body as it was sent, and what its envelope tells."""
 
 from dataclasses import dataclass
 

@@ -9,8 +9,8 @@ from array import array
 from hashlib import blake2b
 from typing import Any
 
-from warmroute.gateway.estimate import MEDIA_TOKENS
 from warmroute.openai_api import ChatContent, Content, JsonObject, TokenContent
+from warmroute.openai_api.prompt import MEDIA_TOKENS
 
 _TEXT_FIELDS = ("text", "content", "thinking", "reasoning", "refusal")
 _FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls", "tool_call_id", "name")

@@ -26,9 +26,9 @@ import msgspec
 
 from warmroute.openai_api import Content, TextContent, TokenContent
 from warmroute.openai_api.body import UnreadableBody, token_ids
-from warmroute.simulator.logs.fields import first, json_object, time_in
-from warmroute.simulator.logs.request import BrokenLine, LoggedRequest, ToldPrompt
-from warmroute.simulator.logs.times import seconds
+from warmroute.request_log.fields import first, json_object, time_in
+from warmroute.request_log.request import BrokenLine, LoggedRequest, ToldPrompt
+from warmroute.request_log.times import seconds
 
 _RECEIVED = re.compile(r"Received request (\S+?): ")
 _DETAILS = re.compile(r"Request (\S+?) details: ")

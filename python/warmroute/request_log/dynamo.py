@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from warmroute.openai_api.body import count
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs.fields import inner, json_object, lasting, name_in, time_in
-from warmroute.simulator.logs.mooncake import LONGEST, checked
-from warmroute.simulator.logs.request import BlockIds, BrokenLine, LoggedRequest
+from warmroute.request_log.fields import inner, json_object, lasting, name_in, time_in
+from warmroute.request_log.mooncake import LONGEST, checked
+from warmroute.request_log.request import BlockIds, BrokenLine, LoggedRequest
 
 _SCHEMA = "dynamo.request.trace."
 

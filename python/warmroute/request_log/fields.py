@@ -6,8 +6,8 @@ from typing import Any
 
 from warmroute.openai_api.body import UnreadableBody, count, read_object
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs.request import BrokenLine
-from warmroute.simulator.logs.times import seconds
+from warmroute.request_log.request import BrokenLine
+from warmroute.request_log.times import seconds
 
 _LONGEST_NAME = 256
 _INPUT_COUNTS = ("prompt_tokens", "input_tokens")

@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from warmroute.simulator.logs.request import BrokenLine
+from warmroute.request_log.request import BrokenLine
 
 # A number of seconds above a limit would lie beyond the year 5000, so it counts something finer.
 _FINER = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))

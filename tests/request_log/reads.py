@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from warmroute.simulator.logs import Blocking, LogRequests, open_log, read_all
-from warmroute.simulator.logs.formats import LineReader
-from warmroute.simulator.logs.request import LoggedRequest, ToldPrompt
+from warmroute.request_log import Blocking, open_log
+from warmroute.request_log.formats import LineReader
+from warmroute.request_log.request import LoggedRequest, ToldPrompt
+from warmroute.simulator.logs import LogRequests, read_all
 
 
 def read_lines_of(reader: LineReader, *lines: str | bytes) -> list[LoggedRequest]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs.request import BlockIds, BrokenLine, LoggedRequest
+from warmroute.request_log.request import BlockIds, BrokenLine, LoggedRequest
 
 BLOCK_TOKENS = 512
 LONGEST = 2**31

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from warmroute.openai_api.prompt import JsonObject
-from warmroute.simulator.logs.bodies import parsed, requests_of
-from warmroute.simulator.logs.fields import answer_count, inner, json_object, name_in, prompt_count, time_in
-from warmroute.simulator.logs.request import BrokenLine, LeftOut, LoggedRequest
+from warmroute.request_log.bodies import parsed, requests_of
+from warmroute.request_log.fields import answer_count, inner, json_object, name_in, prompt_count, time_in
+from warmroute.request_log.logged import Logged
+from warmroute.request_log.request import BrokenLine, LeftOut, LoggedRequest
 
 _WRAPPERS = ("standard_logging_object", "standard_logging_payload", "message", "payload")
 _SESSIONS = ("litellm_session_id", "session_id", "chat_session_id")
+_USERS = ("user_api_key_end_user_id", "user_api_key_user_id")
+_APPLICATIONS = ("user_api_key_alias", "user_api_key_team_alias")
 _REDACTED = "redacted-by-litellm"
 _PARAMETERS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "tools", "system", "cache_salt")
 _PATHS = {"text_completion": "/completions", "responses": "/responses", "anthropic_messages": "/messages"}
@@ -45,6 +48,23 @@ class LiteLlmReader:
     def rest(self) -> Sequence[LoggedRequest]:
         """Nothing is kept back."""
         return ()
+
+
+def read_bodies(line: bytes) -> Sequence[Logged]:
+    """The body of one call, with what is around it. Raises BrokenLine and LeftOut."""
+    payload = _payload(json_object(line))
+    _check_outcome(payload)
+    metadata = inner(payload, "metadata")
+    return (
+        Logged(
+            _body(payload),
+            path=_path(payload),
+            at_s=time_in(payload, "startTime"),
+            session=_session(payload),
+            user=name_in(payload, "end_user") or name_in(metadata, *_USERS),
+            application=name_in(metadata, *_APPLICATIONS),
+        ),
+    )
 
 
 def fits(fields: JsonObject) -> bool:

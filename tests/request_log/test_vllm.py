@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from simulator.logs.reads import content_of, read_lines_of
+from request_log.reads import content_of, read_lines_of
 from warmroute.openai_api import TextContent, TokenContent
-from warmroute.simulator.logs.request import BrokenLine
-from warmroute.simulator.logs.vllm import VllmReader, fits
+from warmroute.request_log.request import BrokenLine
+from warmroute.request_log.vllm import VllmReader, fits
 
 PARAMS = (
     "SamplingParams(n=1, presence_penalty=0.0, temperature=0.7, stop=['max_tokens=9'], stop_token_ids=[], "

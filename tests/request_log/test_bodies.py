@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from simulator.logs.reads import content_of, read_lines_of
+from request_log.reads import content_of, read_lines_of
 from warmroute.openai_api import ChatContent, Endpoint, TextContent, TokenContent
-from warmroute.simulator.logs.bodies import BodiesReader, fits
-from warmroute.simulator.logs.request import BrokenLine, LeftOut, LoggedRequest
+from warmroute.request_log.bodies import BodiesReader, fits
+from warmroute.request_log.request import BrokenLine, LeftOut, LoggedRequest
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 7}
 WHEN = 1_770_982_413.0
