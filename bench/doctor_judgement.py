@@ -1,8 +1,11 @@
 """What a diagnosis of the labelled corpus is worth: right and wrong findings, and whether the fixes keep their word.
 
 A finding is right where the two requests that it shows are of one family, it claims no more requests than that family
-has, and its kind and field are of a label. Reuse is counted by the simulator, which knows nothing of the doctor: its
-cache without end, asked for the prompts in the order in which they came.
+has, and its kind and field are of a label. A label is found where right findings claim half of the family's requests,
+in one piece or in several, as where each conversation is taken for itself.
+
+Reuse is counted by the simulator, which knows nothing of the doctor: its cache without end, asked for the prompts in
+the order in which they came.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +44,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """labels: each label with its family. found: those of them that a finding met. right, wrong: the findings."""
+    """labels: each label with its family. found: those of them that were found. right, wrong: the findings."""
 
     corpus: Corpus
     labels: Sequence[tuple[int, Expected]]
@@ -50,7 +53,7 @@ class Judgement:
     wrong: Sequence[tuple[int | None, Finding]]
 
     def missed(self) -> Iterator[tuple[Family, Expected]]:
-        """Labels that no finding met."""
+        """Labels that were not found."""
         return ((self.corpus.families[at], label) for at, label in self.labels if (at, label) not in self.found)
 
     def on_clean(self) -> list[tuple[Family, Finding]]:
@@ -79,7 +82,13 @@ def judged(corpus: Corpus, report: Report) -> Judgement:
         else:
             right.append((at, label, finding))
     labels = [(at, label) for at, family in enumerate(corpus.families) for label in family.expected]
-    return Judgement(corpus, labels, frozenset((at, label) for at, label, _ in right), right, wrong)
+    found = frozenset(each for each in labels if _covers_half(corpus, each, right))
+    return Judgement(corpus, labels, found, right, wrong)
+
+
+def _covers_half(corpus: Corpus, label: tuple[int, Expected], right: Sequence[tuple[int, Expected, Finding]]) -> bool:
+    pieces = {finding.family: finding.family_requests for *each, finding in right if tuple(each) == label}
+    return 2 * sum(pieces.values()) >= len(corpus.families[label[0]].requests)
 
 
 def _family(corpus: Corpus, finding: Finding) -> int | None:

@@ -1,6 +1,7 @@
 """Findings are judged as the labels say, and reuse is counted as a plain set of prefixes counts it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -91,6 +92,14 @@ def test_what_is_wrong_counts_as_wrong(corpus: Corpus) -> None:
     assert judgement.on_clean() == [(corpus.families[clean], told[-1])]
 
 
+def test_a_label_is_found_where_half_of_its_family_is(corpus: Corpus) -> None:
+    at = next(at for at, family in enumerate(corpus.families) if family.expected)
+    (label,), size = corpus.families[at].expected, len(corpus.families[at].requests)
+    less = finding(label.kind, label.fields[0], positions(corpus, at), (size - 1) // 2)
+    rest = replace(less, family="g", family_requests=1)
+    assert [judged(corpus, report(*told)).counts()["found"] for told in ([less, less], [less, rest])] == [0, 1]
+
+
 def test_a_fix_that_changes_nothing_breaks_its_word(corpus: Corpus) -> None:
     faulty = next(at for at, family in enumerate(corpus.families) if family.expected)
     label = corpus.families[faulty].expected[0]
@@ -100,13 +109,13 @@ def test_a_fix_that_changes_nothing_breaks_its_word(corpus: Corpus) -> None:
 
 
 def naive_share(prompts: Sequence[bytes]) -> float:
-    """Every full block with all that is before it, in a set."""
+    """Every full block with all that is before it, in a set. A token is four bytes, the last one filled up."""
     seen, cached, tokens = set[bytes](), 0, 0
-    for prompt in prompts:
+    for prompt in (each + bytes(-len(each) % 4) for each in prompts):
         ends = range(_BLOCK_BYTES, len(prompt) + 1, _BLOCK_BYTES)
         held = next((at for at, end in enumerate(ends) if prompt[:end] not in seen), len(ends))
         cached += 16 * held
-        tokens += -(-len(prompt) // 4)
+        tokens += len(prompt) // 4
         seen.update(prompt[:end] for end in ends)
     return cached / tokens
 
