@@ -1,0 +1,190 @@
+"""The whole diagnosis, in one pass over the requests and in bounded memory."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from warmroute.doctor.case import Case
+from warmroute.doctor.family import Families, signature
+from warmroute.doctor.leaves import Leaf, field_name
+from warmroute.doctor.options import DoctorOptions
+from warmroute.doctor.patient import Patient, StageCount
+from warmroute.doctor.prompt_blocks import BoundedCache, Counting, Tally, put_all
+from warmroute.doctor.redaction import shown
+from warmroute.doctor.report import Finding, Report
+from warmroute.openai_api.session import session_of
+from warmroute.request_log.bodies import endpoint_in
+from warmroute.request_log.logged import Logged
+from warmroute.request_log.request import BrokenLine
+
+# Parts of the memory: blocks of the cache of all requests, requests that are kept, what families are known by. The rest
+# is for an examination and for the caches of fixed bodies.
+_FOR_BLOCKS, _FOR_KEPT, _FOR_FAMILIES = 0.3, 0.25, 0.2
+_BYTES_PER_BLOCK = 90
+_MOST_PATIENTS_PER_MB = 64
+"""A number of Python is 32 bytes, its place in a set 30 to 60."""
+
+Watcher = Callable[[int], None]
+"""Hears how many requests have been taken."""
+
+
+def diagnose(
+    requests: Iterable[Logged], options: DoctorOptions | None = None, watcher: Watcher | None = None
+) -> Report:
+    """What breaks the prefixes of a log's requests, which come in the order of their arrival.
+
+    Never raises for what is in a body: one without a prompt that can be told is counted in `Report.dropped`.
+    """
+    diagnosis = Diagnosis(options or DoctorOptions())
+    for position, logged in enumerate(requests):
+        diagnosis.take(position, logged)
+        if watcher is not None:
+            watcher(position + 1)
+    return diagnosis.report()
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """A diagnosis under way."""
+
+    options: DoctorOptions
+    _counting: Counting = field(init=False)
+    _cache: BoundedCache = field(init=False)
+    _families: Families = field(init=False)
+    _patients: dict[int, Patient] = field(default_factory=dict)
+    _counted: Tally = field(default_factory=Tally)
+    _kept_bytes: int = 0
+    _dropped: dict[str, int] = field(default_factory=dict)
+    _forgotten: list[Patient] = field(default_factory=list)
+    _fixed: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        memory = self.options.memory_bytes
+        self._counting = Counting(self.options)
+        self._cache = BoundedCache(int(memory * _FOR_BLOCKS / _BYTES_PER_BLOCK))
+        self._families = Families(int(memory * _FOR_FAMILIES))
+
+    def take(self, position: int, logged: Logged) -> None:
+        """One more request."""
+        case = Case(
+            position=position,
+            endpoint=endpoint_in(logged.body, logged.path),
+            body=logged.body,
+            counting=self._counting,
+            at_s=logged.at_s,
+            session=logged.session or session_of(logged.body),
+            user=logged.user,
+        )
+        try:
+            tokens, cached = put_all(self._cache, case.blocks, self.options.block_tokens)
+        except BrokenLine as error:
+            self._drop(str(error))
+            return
+        self._counted.add(tokens, cached)
+        number = self._families.of(signature(case.leaves, case.endpoint, logged.application))
+        patient = self._patient(number, case.leaves)
+        kept_bytes = patient.kept_bytes
+        patient.take(case, tokens, cached)
+        self._kept_bytes += patient.kept_bytes - kept_bytes
+        self._make_room()
+
+    def _patient(self, number: int, leaves: list[Leaf]) -> Patient:
+        """The family, put behind all others: what was met last is let go last."""
+        patient = self._patients.pop(number, None) or Patient(number, _name(leaves), self.options)
+        self._patients[number] = patient
+        return patient
+
+    def _make_room(self) -> None:
+        """Examine the families now that were not met for the longest time, while too much is kept."""
+        most = self.options.memory_bytes * _FOR_KEPT
+        while self._kept_bytes > most:
+            patient = next(each for each in self._patients.values() if each.kept)
+            self._kept_bytes -= patient.kept_bytes
+            patient.examine()
+        if len(self._patients) > max(1, _MOST_PATIENTS_PER_MB * self.options.memory_bytes // 2**20):
+            self._let_go(self._patients.pop(next(iter(self._patients))))
+
+    def _let_go(self, patient: Patient) -> None:
+        self._kept_bytes -= patient.kept_bytes
+        patient.examine()
+        if patient.stages:
+            self._forgotten.append(patient)
+        else:
+            self._fixed.add(patient.counted.tokens, patient.counted.cached)
+
+    def _drop(self, reason: str) -> None:
+        self._dropped[reason] = self._dropped.get(reason, 0) + 1
+
+    def report(self) -> Report:
+        """All that was found; what is still kept is examined first."""
+        for patient in list(self._patients.values()):
+            self._let_go(patient)
+        findings = [finding for patient in self._forgotten for finding in self._findings(patient)]
+        for patient in self._forgotten:
+            last = patient.stages[-1].tally
+            self._fixed.add(last.tokens + patient.let_go.tokens, last.cached + patient.let_go.cached)
+        dropped = dict(self._dropped)
+        if self._cache.dropped:
+            dropped["blocks forgotten to stay within the memory: reuse may be told too low"] = self._cache.dropped
+        if self._families.forgotten:
+            dropped["texts forgotten to stay within the memory: families may be told apart"] = self._families.forgotten
+        return Report(
+            requests=self._counted.requests,
+            families=self._families.count,
+            prompt_tokens=self._counted.tokens,
+            cached_share=self._counted.share,
+            possible_share=max(self._fixed.share, self._counted.share),
+            block_tokens=self.options.block_tokens,
+            bytes_per_token=None if self.options.tokenizer is not None else self.options.bytes_per_token,
+            findings=sorted(findings, key=lambda finding: (-finding.tokens_lost, finding.family, finding.field)),
+            dropped=dropped,
+        )
+
+    def _findings(self, patient: Patient) -> Iterable[Finding]:
+        before, better = patient.counted, None
+        for count in patient.stages:
+            after = Tally(
+                count.tally.requests + patient.let_go.requests,
+                count.tally.tokens + patient.let_go.tokens,
+                count.tally.cached + patient.let_go.cached,
+            )
+            yield from self._told(patient, count, before, after)
+            before = after
+        del better
+
+    def _told(self, patient: Patient, count: StageCount, before: Tally, after: Tally) -> Iterable[Finding]:
+        lost = max(0, before.computed - after.computed) // len(count.stage.found)
+        for found in count.stage.found:
+            pair, clue = found.suspect.clues[0]
+            shares = f"share of cached tokens {before.share:.0%} -> {after.share:.0%}"
+            together = "" if len(count.stage.found) == 1 else ", with the other findings of this family"
+            token = self._counting.shared_tokens(pair.left.body, pair.right.body, pair.left.endpoint)
+            yield Finding(
+                kind=found.verdict.kind,
+                family=patient.name,
+                field=field_name(clue.path),
+                char_offset=clue.at,
+                token_offset=token,
+                block=token // self.options.block_tokens,
+                left=shown(clue.left, self.options.show_text, self.options.shown_characters),
+                right=shown(clue.right, self.options.show_text, self.options.shown_characters),
+                left_request=pair.left.position,
+                right_request=pair.right.position,
+                requests=count.better,
+                family_requests=patient.counted.requests,
+                tokens_lost=lost,
+                prefill_s_lost=lost / self.options.prefill_tokens_per_s,
+                share_lost=lost / self._counted.computed if self._counted.computed else 0.0,
+                cached_share_before=before.share,
+                cached_share_after=after.share,
+                suggestion=f"{found.verdict.advice}; {shares}{together}",
+                fix=count.stage.chain,
+            )
+
+
+def _name(leaves: list[Leaf]) -> str:
+    """A name for a family by the first request of it, the same in each diagnosis of the log."""
+    digest = blake2b(digest_size=5)
+    for leaf in leaves:
+        digest.update(repr((leaf.path, leaf.text)).encode("utf-8", "replace"))
+    return f"f-{digest.hexdigest()}"

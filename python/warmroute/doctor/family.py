@@ -1,0 +1,133 @@
+"""Which requests belong together: those that share a long text, wherever it stands, or go on from one another."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+from warmroute.doctor.chunks import weighed
+from warmroute.doctor.leaves import Leaf, Zone
+from warmroute.openai_api import Endpoint
+
+# Of the tools and the system prompt; of these and the first message, where they are short.
+_SAME_HEAD, _SAME_BEGINNING = 0.5, 0.5
+_SHORT_HEAD_BYTES = 256
+_MOST_PIECES = 512
+# Families that share a piece: a sentence that many applications have tells little.
+_MOST_FAMILIES = 8
+# Of memory for a piece or a turn that is remembered.
+_BYTES_EACH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a request is known by.
+
+    kin: what keeps families apart: the endpoint and the application. exact: its tools and system prompt as they are.
+    head: pieces of these. beginning: of these and the first message. turns: its messages up to each, the last one left
+    out; all_turns: up to the last one.
+    """
+
+    kin: Hashable
+    exact: Hashable
+    head: dict[int, int]
+    beginning: dict[int, int]
+    turns: tuple[int, ...]
+    all_turns: int | None
+
+
+def signature(leaves: list[Leaf], endpoint: Endpoint, application: str | None) -> Signature:
+    """Of a request by its texts."""
+    head = [leaf for leaf in leaves if leaf.zone in (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)]
+    first = next((leaf.message for leaf in leaves if leaf.zone not in (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)), None)
+    beginning = [leaf for leaf in leaves if leaf.message == first and leaf.zone is not Zone.SYSTEM]
+    pieces = weighed(head)
+    turns = tuple(_turns(leaves))
+    return Signature(
+        kin=(endpoint, application),
+        exact=hash(tuple((leaf.zone, leaf.text) for leaf in head)) if head else None,
+        head=pieces,
+        beginning=_first(pieces | weighed(beginning)),
+        turns=turns[:-1],
+        all_turns=turns[-1] if turns else None,
+    )
+
+
+def _first(pieces: dict[int, int]) -> dict[int, int]:
+    return dict(list(pieces.items())[:_MOST_PIECES]) if len(pieces) > _MOST_PIECES else pieces
+
+
+def _turns(leaves: list[Leaf]) -> Iterator[int]:
+    """A hash for each message that is not the system's, covering all before it."""
+    covered, current = 0, -1
+    for leaf in leaves:
+        if leaf.message < 0 or leaf.zone is Zone.SYSTEM:
+            continue
+        if leaf.message != current and current >= 0:
+            yield covered
+        current = leaf.message
+        covered = hash((covered, leaf.zone, leaf.text))
+    if current >= 0:
+        yield covered
+
+
+class Families:
+    """Numbers the families of requests as they come. What has not been met for long is forgotten beyond `memory_bytes`."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._most = max(1_000, memory_bytes // _BYTES_EACH)
+        self._by_piece: OrderedDict[Hashable, list[int]] = OrderedDict()
+        self.count = 0
+        self.forgotten = 0
+
+    def of(self, request: Signature) -> int:
+        """The number of a request's family, a new one where it is like none."""
+        family = self._known(request)
+        if family is None:
+            family = self.count
+            self.count += 1
+        self._remember(request, family)
+        return family
+
+    def _known(self, request: Signature) -> int | None:
+        exact = self._by_piece.get((request.kin, "exact", request.exact)) if request.exact is not None else None
+        if exact:
+            return exact[-1]
+        for turn in reversed(request.turns):
+            found = self._by_piece.get((request.kin, "turns", turn))
+            if found:
+                return found[-1]
+        head = sum(request.head.values())
+        pieces, least = request.beginning, _SAME_BEGINNING
+        if head >= _SHORT_HEAD_BYTES:
+            pieces, least = request.head, _SAME_HEAD
+        found = self._most_alike(request.kin, pieces, least)
+        return self._most_alike(request.kin, request.beginning, _SAME_BEGINNING) if found is None else found
+
+    def _most_alike(self, kin: Hashable, pieces: dict[int, int], least: float) -> int | None:
+        shared: dict[int, int] = {}
+        for piece, weight in pieces.items():
+            for family in self._by_piece.get((kin, piece), ()):
+                shared[family] = shared.get(family, 0) + weight
+        best = max(shared, key=lambda family: (shared[family], family), default=None)
+        return best if best is not None and shared[best] >= least * sum(pieces.values()) else None
+
+    def _remember(self, request: Signature, family: int) -> None:
+        if request.exact is not None:
+            self._note((request.kin, "exact", request.exact), family)
+        if request.all_turns is not None:
+            self._note((request.kin, "turns", request.all_turns), family)
+        for piece in request.beginning:
+            self._note((request.kin, piece), family)
+        while len(self._by_piece) > self._most:
+            self._by_piece.popitem(last=False)
+            self.forgotten += 1
+
+    def _note(self, key: Hashable, family: int) -> None:
+        families = self._by_piece.get(key)
+        if families is None:
+            self._by_piece[key] = [family]
+            return
+        self._by_piece.move_to_end(key)
+        if family not in families:
+            families.append(family)
+            del families[:-_MOST_FAMILIES]

@@ -1,0 +1,144 @@
+"""A family while its requests come: some of them are kept until it is examined; then what the fixes save is counted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from warmroute.doctor.case import Case
+from warmroute.doctor.examination import Examination, Stage
+from warmroute.doctor.options import DoctorOptions
+from warmroute.doctor.prompt_blocks import EndlessCache, Tally, put_all
+from warmroute.openai_api import JsonObject
+
+# Requests that are kept for an examination, and those of them that had lost something when it begins at the latest.
+_MOST_KEPT, _MOST_LOSING = 40, 20
+# Of the kept ones, when there are too many that have lost nothing: the first ones, which others go back to, stay.
+_FIRST_KEPT = 4
+_MOST_EXAMINATIONS = 3
+# Pieces of text by which it is seen that a request has lost something.
+_MOST_SEEN = 20_000
+
+
+@dataclass(slots=True)
+class Packed:
+    """A request that is kept: its body as JSON, which is the smallest form of it. cached: tokens found for it."""
+
+    case: Case
+    body: bytes
+    tokens: int
+    cached: int
+    has_lost: bool
+
+    @classmethod
+    def of(cls, case: Case, tokens: int, cached: int, has_lost: bool) -> "Packed":
+        """Pack a case."""
+        return cls(case.with_body({}), msgspec.json.encode(case.body), tokens, cached, has_lost)
+
+    def unpacked(self) -> Case:
+        """The case again."""
+        return self.case.with_body(msgspec.json.decode(self.body))
+
+
+@dataclass(slots=True)
+class StageCount:
+    """What a stage's fixes save. better: requests that compute at least a block less than before it."""
+
+    stage: Stage
+    cache: EndlessCache = field(default_factory=EndlessCache)
+    tally: Tally = field(default_factory=Tally)
+    better: int = 0
+
+
+@dataclass(slots=True)
+class Patient:
+    """A family. number: of the family. name: stable. counted: as the requests are, in the cache of all."""
+
+    number: int
+    name: str
+    options: DoctorOptions
+    counted: Tally = field(default_factory=Tally)
+    stages: list[StageCount] = field(default_factory=list)
+    kept: list[Packed] = field(default_factory=list)
+    kept_bytes: int = 0
+    examinations: int = 0
+    seen: set[int] = field(default_factory=set)
+    # Of requests that are gone from `kept` without an examination: they count for the fixes as they were.
+    let_go: Tally = field(default_factory=Tally)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether it may still be examined."""
+        return not self.stages and self.examinations < _MOST_EXAMINATIONS
+
+    def take(self, case: Case, tokens: int, cached: int) -> None:
+        """One more request. Examines the family where enough of its requests have lost something."""
+        self.counted.add(tokens, cached)
+        if self.stages:
+            self._count(case)
+        elif self.is_watched:
+            self._keep(case, tokens, cached)
+        else:
+            self.let_go.add(tokens, cached)
+
+    def _keep(self, case: Case, tokens: int, cached: int) -> None:
+        packed = Packed.of(case, tokens, cached, self._has_lost(case, tokens, cached))
+        self.kept.append(packed)
+        self.kept_bytes += len(packed.body)
+        losing = sum(each.has_lost for each in self.kept)
+        if losing >= _MOST_LOSING:
+            self.examine()
+        elif len(self.kept) > _MOST_KEPT:
+            self._thin_out()
+
+    def _has_lost(self, case: Case, tokens: int, cached: int) -> bool:
+        pieces = case.pieces
+        total = sum(pieces.values())
+        known = sum(weight for piece, weight in pieces.items() if piece in self.seen)
+        if len(self.seen) > _MOST_SEEN:
+            self.seen.clear()
+        self.seen.update(pieces)
+        return total > 0 and known / total * tokens - cached > self.options.block_tokens
+
+    def _thin_out(self) -> None:
+        """Let the older ones go that have lost nothing; those that have need others beside them."""
+        keep = len(self.kept) // 2
+        recent = self.kept[-keep:]
+        older = self.kept[:-keep]
+        staying = [each for at, each in enumerate(older) if at < _FIRST_KEPT or each.has_lost]
+        for each in older[_FIRST_KEPT:]:
+            if not each.has_lost:
+                self.let_go.add(each.tokens, each.cached)
+        self.kept = staying + recent
+        self.kept_bytes = sum(len(each.body) for each in self.kept)
+
+    def examine(self) -> None:
+        """Look for what is wrong by the requests that are kept, and let them go."""
+        cases = [each.unpacked() for each in self.kept]
+        self.examinations += 1
+        if len(cases) > 1:
+            for stage in Examination(cases, self.options).run():
+                self.stages.append(StageCount(stage))
+        if not self.stages:
+            for each in self.kept:
+                self.let_go.add(each.tokens, each.cached)
+        for case in cases if self.stages else ():
+            self._count(case)
+        self.kept, self.kept_bytes = [], 0
+
+    def _count(self, case: Case) -> None:
+        """Count a request as each stage's fixes would have it."""
+        # One cache for each stage: before the first one the request is counted in the cache of all.
+        computed: int | None = None
+        for count in self.stages:
+            count.stage.chain.observe(case.body)
+            blocks = case.counting.blocks(count.stage.chain.apply(case.body), case.endpoint)
+            tokens, cached = put_all(count.cache, blocks, case.counting.block_tokens)
+            count.tally.add(tokens, cached)
+            if computed is not None:
+                count.better += computed - (tokens - cached) >= self.options.block_tokens
+            computed = tokens - cached
+
+    def bodies(self) -> Iterator[JsonObject]:
+        """Those that are kept."""
+        return (each.unpacked().body for each in self.kept)

@@ -1,0 +1,62 @@
+"""What speaks for a kind at a place: clues from pairs of requests, gathered before they are judged together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warmroute.doctor.case import Case, Pair
+from warmroute.doctor.kind import Kind
+from warmroute.doctor.leaves import Path
+from warmroute.doctor.report import Fix
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """What one pair of requests shows.
+
+    path: of the field in which they part, at character `at`. left, right: what either has there. detail: what the kind's
+    own judgement needs to know.
+    """
+
+    kind: Kind
+    path: Path
+    at: int
+    left: str
+    right: str
+    detail: Any = None
+
+
+@dataclass(slots=True)
+class Suspect:
+    """All clues for one kind at one place. weight: tokens that the requests of these pairs have computed anew."""
+
+    kind: Kind
+    path: Path
+    clues: list[tuple[Pair, Clue]] = field(default_factory=list)
+    weight: float = 0.0
+
+    @property
+    def shows_same_conversation(self) -> bool:
+        """Whether the place differs between turns of one conversation."""
+        return any(pair.same_conversation for pair, _ in self.clues)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A suspect that convinces. advice: what to do, as the beginning of a sentence."""
+
+    kind: Kind
+    fix: Fix
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindGroup:
+    """Kinds that are found and mended alike.
+
+    detect: the clues of a pair; empty where it shows none of these kinds. judge: what a suspect comes to by all requests
+    of the family; None where it does not convince.
+    """
+
+    detect: Callable[[Pair], Sequence[Clue]]
+    judge: Callable[[Suspect, Sequence[Case]], Verdict | None]
