@@ -24,6 +24,7 @@ _MOST_TRIES = 16
 _LEAST_LOSS, _LEAST_BLOCKS = 0.02, 1.5
 # Without one of several fixes so much of what they save together is kept: then it is not needed.
 _ENOUGH = 0.97
+_NO_WORSE = 1.02
 # A short prefix is of no interest where prompts are long.
 _LEAST_SHORT_PREFIX = 0.06
 
@@ -99,10 +100,11 @@ class Examination:
             return
         fixed = [case.with_body(verdict.fix.apply(case.body)) for case in self.cases]
         before, after = _computed(counted), _computed(counts(fixed))
-        if after > before or all(a.body == b.body for a, b in zip(fixed, self.cases, strict=True)):
+        # What is moved is written with a line end or two more.
+        if after > before * _NO_WORSE or _same_prompts(fixed, self.cases):
             self._refused.add((suspect.kind, suspect.path))
             return
-        if after == before:
+        if after >= before:
             # It does not come first again; what is behind it may.
             self._refused.add((suspect.kind, suspect.path))
         self.cases = fixed
@@ -188,6 +190,10 @@ def counts(cases: Sequence[Case]) -> list[Tally]:
         tally.add(*put_all(cache, case.blocks, case.counting.block_tokens))
         counted.append(tally)
     return counted
+
+
+def _same_prompts(some: Sequence[Case], others: Sequence[Case]) -> bool:
+    return all(a.blocks == b.blocks for a, b in zip(some, others, strict=True))
 
 
 def _computed(counted: Sequence[Tally]) -> int:

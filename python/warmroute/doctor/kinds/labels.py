@@ -2,115 +2,21 @@
 
 import re
 
-_OWNER_WORDS = [
-    "user",
-    "users",
-    "username",
-    "customer",
-    "client",
-    "account",
-    "tenant",
-    "organisation",
-    "organization",
-    "company",
-    "team",
-    "member",
-    "session",
-    "name",
-    "e-mail",
-    "email",
-    "mail",
-    "phone",
-    "tel",
-    "telephone",
-    "profile",
-    "plan",
-    "subscription",
-    "address",
-    "city",
-    "employee",
-    "patient",
-    "student",
-    "caller",
-    "speaking",
-    "talking",
-    "assisting",
-    "helping",
-    "locale",
-    "region",
-    "workspace",
-    "department",
-    "signed",
-    "logged",
-    "contact",
-    "benutzer",
-    "nutzer",
-    "nutzerin",
-    "kunde",
-    "kundin",
-    "mandant",
-    "sitzung",
-    "konto",
-    "firma",
-    "organisation",
-    "abteilung",
-    "telefon",
-    "tarif",
-    "profil",
-    "utilisateur",
-    "utilisatrice",
-    "client",
-    "cliente",
-    "compte",
-    "locataire",
-    "nom",
-    "séance",
-    "entreprise",
-    "abonnement",
-    "équipe",
-    "téléphone",
-    "usuario",
-    "usuaria",
-    "cliente",
-    "cuenta",
-    "inquilino",
-    "nombre",
-    "sesión",
-    "empresa",
-    "correo",
-    "teléfono",
-    "equipo",
-    "suscripción",
-    "perfil",
-    "пользователь",
-    "пользователя",
-    "клиент",
-    "клиента",
-    "аккаунт",
-    "арендатор",
-    "имя",
-    "сессия",
-    "компания",
-    "тариф",
-    "профиль",
-    "сеанс",
-    "организация",
-    "почта",
-    "utente",
-    "conto",
-    "sessione",
-    "nome",
-    "azienda",
-    "usuário",
-    "conta",
-    "sessão",
-]
+_OWNER_WORDS = """
+user users username customer client account tenant organisation organization company team member session name e-mail
+email mail phone tel telephone profile plan subscription address city employee patient student caller speaking talking
+assisting helping locale region workspace department signed logged contact benutzer nutzer nutzerin kunde kundin
+mandant sitzung konto firma abteilung telefon tarif profil utilisateur utilisatrice cliente compte locataire nom
+séance entreprise abonnement équipe téléphone usuario usuaria cuenta inquilino nombre sesión empresa correo teléfono
+equipo suscripción perfil пользователь пользователя клиент клиента аккаунт арендатор имя сессия компания тариф профиль
+сеанс организация почта utente conto sessione nome azienda usuário conta sessão
+"""
 _OWNER_SIGNS = (
     "用户|使用者|客户|客戶|租户|会话|會話|姓名|账户|帐户|公司|套餐|邮箱|电话|ユーザー|ユーザ|顧客|お客様|テナント|セッション|氏名|会員|会社|様|"
     "المستخدم|مستخدم|العميل|عميل|حساب|الحساب|جلسة|الجلسة|مستأجر|المستأجر|الاسم|الشركة|"
     "उपयोगकर्ता|ग्राहक|खाता|सत्र|किरायेदार|नाम|कंपनी|사용자|고객|계정|세션|이름|회사"
 )
-OWNER = re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, _OWNER_WORDS))})(?![^\W_])|{_OWNER_SIGNS}", re.IGNORECASE)
+OWNER = re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, _OWNER_WORDS.split()))})(?![^\W_])|{_OWNER_SIGNS}", re.IGNORECASE)
 """A user, a customer, a tenant or a session."""
 
 TELEPHONE = re.compile(
