@@ -232,6 +232,7 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("relay-ratios", "relay.json", relay_tables.ratios),
         ("relay-cost", "relay.json", relay_tables.cost),
         ("relay-speed", "relay.json", relay_tables.speed),
+        ("relay-grid", "relay.json", relay_tables.grid),
         ("relay-at-work", "relay.json", relay_tables.at_work),
         ("relay-streams", "relay.json", relay_tables.streams),
         ("relay-decisions", "relay.json", relay_tables.decisions),
