@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from warmroute.doctor.chunks import weighed
-from warmroute.doctor.leaves import Leaf, Zone, leaves_of, messages_of, zone_of
+from warmroute.doctor.leaves import Leaf, Path, Turn, Zone, leaves_of, messages_name, messages_of, prompt_path, zone_of
 from warmroute.doctor.prompt_blocks import Counting, PromptBlocks
 from warmroute.openai_api import Endpoint, JsonObject
 
@@ -69,6 +69,12 @@ class Case:
     def with_body(self, body: JsonObject) -> "Case":
         """The same request with another body."""
         return replace(self, body=body)
+
+
+def message_path(case: Case, position: int) -> Path:
+    """Where a case has the message at a position."""
+    prompt = prompt_path(case.body, case.endpoint)
+    return (messages_name(case.endpoint), position) if prompt is None else (*prompt, Turn(position))
 
 
 def said(message: Any) -> Hashable:

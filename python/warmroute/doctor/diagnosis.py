@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from warmroute.doctor.case import Case
 from warmroute.doctor.family import Families, signature
-from warmroute.doctor.leaves import Leaf, field_name
+from warmroute.doctor.leaves import Leaf, field_name, offset_of
 from warmroute.doctor.options import DoctorOptions
 from warmroute.doctor.patient import Patient, StageCount
 from warmroute.doctor.prompt_blocks import BoundedCache, Counting, Tally, put_all
@@ -163,7 +163,7 @@ class Diagnosis:
                 kind=found.verdict.kind,
                 family=patient.name,
                 field=field_name(clue.path),
-                char_offset=clue.at,
+                char_offset=clue.at + offset_of(pair.left.body, clue.path),
                 token_offset=token,
                 block=token // self.options.block_tokens,
                 left=shown(clue.left, self.options.show_text, self.options.shown_characters),

@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from warmroute.doctor.leaves import Zone, messages_name, messages_of, zone_of
+from warmroute.doctor.leaves import (
+    Zone,
+    leaves_of,
+    messages_name,
+    messages_of,
+    prompt_path,
+    replaced,
+    value_at,
+    zone_of,
+)
 from warmroute.openai_api import Endpoint, JsonObject
 
 _GAP = "\n\n"
@@ -11,7 +20,7 @@ _GAP = "\n\n"
 def with_text_at_end(body: JsonObject, endpoint: Endpoint, text: str) -> JsonObject:
     """The body with a text behind all others: in the last message where a user or a tool has said it."""
     if endpoint in (Endpoint.COMPLETIONS, Endpoint.GENERATE):
-        return _prompted(body, text)
+        return _in_last_turn(body, endpoint, text)
     name = messages_name(endpoint)
     if isinstance(body.get(name), str):
         return {**body, name: body[name] + _GAP + text}
@@ -37,13 +46,20 @@ def _lengthened(message: JsonObject, endpoint: Endpoint, text: str) -> Any:
     return [*content, {"type": "input_text" if endpoint is Endpoint.RESPONSES else "text", "text": text}]
 
 
-def _prompted(body: JsonObject, text: str) -> JsonObject:
-    """A completion goes on from its last lines, so the text is put before the last paragraph."""
-    name = "prompt" if "prompt" in body else "text"
-    value = body.get(name)
-    if isinstance(value, list):
-        return {**body, name: [_before_last_paragraph(each, text) if isinstance(each, str) else each for each in value]}
-    return {**body, name: _before_last_paragraph(value, text)} if isinstance(value, str) else body
+def _in_last_turn(body: JsonObject, endpoint: Endpoint, text: str) -> JsonObject:
+    """In the last turn that is the user's; where there are no turns, before the last paragraph, which is gone on from."""
+    path = prompt_path(body, endpoint)
+    if path is None:
+        return body
+    leaves = [leaf for leaf in leaves_of(body, endpoint) if leaf.zone in (Zone.USER, Zone.RESULT)]
+    if leaves:
+        last = leaves[-1]
+        said = last.text.rstrip()
+        changed = replaced(body, last.path, said + _GAP + text + last.text[len(said) :])
+    else:
+        changed = replaced(body, path, _before_last_paragraph(value_at(body, path), text))
+    assert isinstance(changed, dict)
+    return changed
 
 
 def _before_last_paragraph(prompt: str, text: str) -> str:

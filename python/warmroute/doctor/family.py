@@ -93,9 +93,9 @@ class Families:
         if exact:
             return exact[-1]
         for turn in reversed(request.turns):
-            found = self._by_piece.get((request.kin, "turns", turn))
-            if found:
-                return found[-1]
+            before = self._by_piece.get((request.kin, "turns", turn))
+            if before:
+                return before[-1]
         head = sum(request.head.values())
         pieces, least = request.beginning, _SAME_BEGINNING
         if head >= _SHORT_HEAD_BYTES:

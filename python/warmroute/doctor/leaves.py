@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from warmroute.doctor.transcript import TextTurn, transcript, written
 from warmroute.openai_api import Endpoint, JsonObject
+
+
+class Turn(int):
+    """A step of a path into a text that is written as a conversation: one of its turns."""
+
 
 Path = tuple[str | int, ...]
 
@@ -19,6 +25,8 @@ _CHAT_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls", "tool
 # What names the kind of a part, or marks it for a cache, is no text of the prompt; nor is an item's own name.
 _SILENT = frozenset({"type", "role", "cache_control", "status"})
 _ITEM_SILENT = _SILENT | {"id"}
+# Of a turn that was read from a text: how the text marks it.
+_MARKER = "marker"
 _SYSTEM_ROLES = ("system", "developer")
 
 
@@ -50,7 +58,8 @@ class Leaf(NamedTuple):
 
 def field_name(path: Path) -> str:
     """A path as a person writes it."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    named = (step for step in path if not isinstance(step, Turn))
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in named).lstrip(".")
 
 
 def messages_name(endpoint: Endpoint) -> str:
@@ -64,9 +73,40 @@ def system_name(endpoint: Endpoint) -> str | None:
 
 
 def messages_of(body: JsonObject, endpoint: Endpoint) -> list[Any]:
-    """The messages, or items; empty where there is no list of them."""
+    """The messages, items or turns; empty where there are none. The cue for an answer is no turn."""
+    path = prompt_path(body, endpoint)
+    if path is not None:
+        turns = _turns(value_at(body, path))
+        return [{"role": turn.role, "content": turn.text, _MARKER: turn.marker} for turn in turns]
     value = body.get(messages_name(endpoint))
     return value if isinstance(value, list) else []
+
+
+def with_messages(body: JsonObject, endpoint: Endpoint, messages: list[Any]) -> JsonObject:
+    """The body with other messages, items or turns."""
+    path = prompt_path(body, endpoint)
+    if path is None:
+        return {**body, messages_name(endpoint): messages}
+    text = value_at(body, path)
+    cue = transcript(text)[len(_turns(text)) :] if (transcript(text)) else ()  # type: ignore[index]
+    written_out = "".join(str(each.get(_MARKER, "")) + str(each.get("content", "")) for each in messages)
+    return _object(replaced(body, path, written_out + written(cue)))
+
+
+def prompt_path(body: JsonObject, endpoint: Endpoint) -> Path | None:
+    """Where a completion has its prompt; None where it has several, or none that is a text."""
+    if endpoint not in (Endpoint.COMPLETIONS, Endpoint.GENERATE):
+        return None
+    name = "prompt" if "prompt" in body else "text"
+    value = body.get(name)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return (name, 0)
+    return (name,) if isinstance(value, str) else None
+
+
+def _turns(text: str) -> tuple[TextTurn, ...]:
+    turns = transcript(text) or ()
+    return turns[:-1] if turns and turns[-1].role == "assistant" and not turns[-1].text.strip() else turns
 
 
 def leaves_of(body: JsonObject, endpoint: Endpoint) -> list[Leaf]:
@@ -80,12 +120,22 @@ def leaves_of(body: JsonObject, endpoint: Endpoint) -> list[Leaf]:
     value = body.get(name)
     if isinstance(value, str):
         found.append(Leaf((name,), Zone.USER, 0, value))
-    for position, message in enumerate(messages_of(body, endpoint)):
+    for position, message in enumerate(value if isinstance(value, list) else ()):
         found.extend(_message(message, (name, position), position, endpoint))
-    for prompt in ("prompt", "text"):
-        if endpoint in (Endpoint.COMPLETIONS, Endpoint.GENERATE):
-            found.extend(_walk(body.get(prompt), (prompt,), Zone.PROMPT, -1, frozenset()))
+    if endpoint in (Endpoint.COMPLETIONS, Endpoint.GENERATE):
+        found.extend(_prompt(body, endpoint))
     return found
+
+
+def _prompt(body: JsonObject, endpoint: Endpoint) -> Iterator[Leaf]:
+    path = prompt_path(body, endpoint)
+    turns = () if path is None else _turns(value_at(body, path))
+    if path is None or not turns:
+        for name in ("prompt", "text"):
+            yield from _walk(body.get(name), (name,), Zone.PROMPT, -1, frozenset())
+        return
+    for position, turn in enumerate(turns):
+        yield Leaf((*path, Turn(position)), zone_of({"role": turn.role}), position, turn.text)
 
 
 def zone_of(message: Any) -> Zone:
@@ -132,7 +182,10 @@ def _walk(value: Any, path: Path, zone: Zone, message: int, silent: frozenset[st
 def value_at(body: Any, path: Path) -> Any:
     """What a body has at a path; None where it has nothing there."""
     for step in path:
-        if isinstance(body, dict):
+        if isinstance(step, Turn):
+            turns = transcript(body) or () if isinstance(body, str) else ()
+            body = turns[step].text if step < len(turns) else None
+        elif isinstance(body, dict):
             body = body.get(step)
         elif isinstance(body, list) and isinstance(step, int) and 0 <= step < len(body):
             body = body[step]
@@ -146,6 +199,24 @@ def replaced(body: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     step, rest = path[0], path[1:]
+    if isinstance(step, Turn):
+        turns = list(transcript(body) or ())
+        turns[step] = TextTurn(turns[step].marker, turns[step].role, value)
+        return written(turns)
     if isinstance(body, dict):
         return {**body, step: replaced(body[step], rest, value)}
     return [replaced(each, rest, value) if position == step else each for position, each in enumerate(body)]
+
+
+def offset_of(body: JsonObject, path: Path) -> int:
+    """Characters of the field in front of a text in it: of a turn those of the turns before it."""
+    turn = path[-1] if path else None
+    if not isinstance(turn, Turn):
+        return 0
+    turns = transcript(value_at(body, path[:-1])) or ()
+    return len(written(turns[:turn])) + len(turns[turn].marker) if turn < len(turns) else 0
+
+
+def _object(value: Any) -> JsonObject:
+    assert isinstance(value, dict)
+    return value

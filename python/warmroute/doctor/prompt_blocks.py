@@ -13,6 +13,8 @@ from warmroute.request_log.request import BrokenLine, LoggedRequest, ToldPrompt
 ADAPTER_FIELDS = ("lora_path", "lora_name", "lora", "adapter", "adapter_id", "adapter_name", "lora_adapter")
 """Where servers take the name of an adapter, apart from the model's."""
 
+TEMPLATE_OPTIONS = "chat_template_kwargs"
+
 
 @dataclass(frozen=True, slots=True)
 class PromptBlocks:
@@ -37,7 +39,8 @@ class Counting:
         prompt = read_prompt(endpoint, body)
         if prompt.problem is not None or not prompt.contents:
             raise BrokenLine(prompt.problem or f"its prompt cannot be told: {prompt.untold}")
-        namespace = ":".join(filter(None, (prompt.model, adapter_of(body)))) or None
+        date = None if self._by_tokenizer else _handed_date(body)
+        namespace = ":".join(filter(None, (prompt.model, adapter_of(body), date))) or None
         told = [ToldPrompt(content, namespace, prompt.namespace.salt, prompt.exact) for content in prompt.contents]
         blocked = [self._blocking.blocked(LoggedRequest(0.0, each)) for each in told]
         return [PromptBlocks(each.blocks[: each.full_blocks], each.prompt_tokens) for each in blocked]
@@ -55,6 +58,13 @@ class Counting:
     @cached_property
     def _one_token(self) -> "Counting":
         return Counting(replace(self._options, block_tokens=1))
+
+
+def _handed_date(body: JsonObject) -> str | None:
+    """The date that a template is handed, and writes before all else; the text of a prompt does not tell it."""
+    options = body.get(TEMPLATE_OPTIONS)
+    dates = {name: value for name, value in options.items() if "date" in name} if isinstance(options, dict) else {}
+    return repr(dates) if dates else None
 
 
 def adapter_of(body: JsonObject) -> str | None:

@@ -174,7 +174,7 @@ def _drifted(pair: Pair) -> Sequence[Clue]:
                 continue
             if name in ("tools", "documents") or not _WRITTEN_AS_JSON.isdisjoint(path[2:]):
                 shown = [", ".join(value_at(side.body, path)) for side in (pair.left, pair.right)]
-                return [Clue(Kind.KEY_ORDER, path, common_prefix(*shown), *shown, detail="keys")]
+                return [Clue(Kind.KEY_ORDER, path, common_prefix(*shown), shown[0], shown[1], "keys")]
     return []
 
 

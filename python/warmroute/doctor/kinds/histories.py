@@ -4,10 +4,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmroute.doctor.case import Case, Pair, said, without_reasoning
+from warmroute.doctor.case import Case, Pair, message_path, said, without_reasoning
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.labels import SUMMARY
-from warmroute.doctor.leaves import Path, Zone, messages_name, messages_of, zone_of
+from warmroute.doctor.leaves import Path, Zone, messages_of, with_messages, zone_of
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.openai_api import Endpoint, JsonObject
 
@@ -48,7 +48,7 @@ class Recalled:
         for at in range(min(len(messages) - 1, _MOST_NEW + 2)):
             front = self._front(keys[at], keys[at + 1])
             if len(front) > at:
-                return {**body, messages_name(self.endpoint): [*system, *front, *messages[at:]]}
+                return with_messages(body, self.endpoint, [*system, *front, *messages[at:]])
         return dict(body)
 
     def _front(self, first: Hashable, second: Hashable) -> list[Any]:
@@ -79,7 +79,7 @@ class RecalledThoughts:
         """The body with the reasoning put back."""
         kept = _with_thoughts(messages_of(body, self.endpoint))
         messages = [each for items in kept for each in self.thought.get(said(items[-1]), items)]
-        return {**body, messages_name(self.endpoint): messages} if messages else dict(body)
+        return with_messages(body, self.endpoint, messages) if messages else dict(body)
 
 
 def _with_thoughts(messages: Sequence[Any]) -> list[list[Any]]:
@@ -102,15 +102,14 @@ def _thoughts(pair: Pair) -> Sequence[Clue]:
     """The first message that says the same on both sides, with and without reasoning."""
     left = _with_thoughts(pair.left.messages)
     right = _with_thoughts(pair.right.messages)
+    before = 0
     for a, b in zip(left, right, strict=False):
         if said(a[-1]) != said(b[-1]):
             return []
         if a != b and _is_thoughtful(a) != _is_thoughtful(b):
-            position = next(
-                at for at, each in enumerate(messages_of(pair.left.body, pair.left.endpoint)) if each is a[0]
-            )
-            path = (messages_name(pair.left.endpoint), position)
+            path = message_path(pair.left, pair.left.first_message + before)
             return [Clue(Kind.REASONING_DROPPED, path, 0, _shown(a), _shown(b))]
+        before += len(a)
     return []
 
 
@@ -131,7 +130,7 @@ def _history(pair: Pair) -> Sequence[Clue]:
     if found is None:
         return []
     new, dropped = found
-    path: Path = (messages_name(pair.left.endpoint), pair.left.first_message + kept)
+    path: Path = message_path(pair.left, pair.left.first_message + kept)
     kind = Kind.HISTORY_SUMMARISED if new else Kind.HISTORY_TRUNCATED
     if not new and (system := _summary_in_system(pair)) is not None:
         kind, path = Kind.HISTORY_SUMMARISED, system

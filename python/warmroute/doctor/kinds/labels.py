@@ -16,7 +16,9 @@ _OWNER_SIGNS = (
     "المستخدم|مستخدم|العميل|عميل|حساب|الحساب|جلسة|الجلسة|مستأجر|المستأجر|الاسم|الشركة|"
     "उपयोगकर्ता|ग्राहक|खाता|सत्र|किरायेदार|नाम|कंपनी|사용자|고객|계정|세션|이름|회사"
 )
-OWNER = re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, _OWNER_WORDS.split()))})(?![^\W_])|{_OWNER_SIGNS}", re.IGNORECASE)
+OWNER = re.compile(
+    rf"(?<![^\W_])(?:{'|'.join(map(re.escape, _OWNER_WORDS.split()))})(?![^\W_])|{_OWNER_SIGNS}", re.IGNORECASE
+)
 """A user, a customer, a tenant or a session."""
 
 TELEPHONE = re.compile(

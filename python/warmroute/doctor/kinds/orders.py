@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmroute.doctor.arrangement import Arrangement, is_shuffled, renumbered, unnumbered
-from warmroute.doctor.case import Case, Pair
+from warmroute.doctor.case import Case, Pair, message_path
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.labels import DOCUMENT, EXAMPLE
-from warmroute.doctor.leaves import Path, Zone, messages_name, replaced, value_at
+from warmroute.doctor.leaves import Path, Zone, messages_of, replaced, value_at, with_messages
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
-from warmroute.openai_api import JsonObject
+from warmroute.openai_api import Endpoint, JsonObject
 
 # How texts fall into blocks, the largest first; what separates them is kept where it is.
 _SEPARATORS = {
@@ -45,7 +45,26 @@ class ArrangedItems:
         items = value_at(body, self.path)
         if not isinstance(items, list):
             return dict(body)
-        return _body(replaced(body, self.path, self.arrangement.arranged(items, item_keys(items))))
+        keys = item_keys(items)
+        arranged = self.arrangement.arranged(items, keys)
+        places = [at for at, key in enumerate(keys) if key in self.arrangement.rank]
+        for at in places:
+            arranged[at] = _counted_as(arranged[at], items[at])
+        return _body(replaced(body, self.path, arranged))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrangedTurns:
+    """The messages of a conversation in one order."""
+
+    endpoint: Endpoint
+    arrangement: Arrangement
+
+    def apply(self, body: JsonObject) -> JsonObject:
+        """The body with it."""
+        messages = messages_of(body, self.endpoint)
+        arranged = self.arrangement.arranged(messages, item_keys(messages))
+        return with_messages(body, self.endpoint, arranged) if messages else dict(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +92,24 @@ class ArrangedBlocks:
         return _body(replaced(body, self.path, "".join(parts)))
 
 
+def _counted_as(item: Any, before: Any) -> Any:
+    """An item with the numbers that count it from the one that stood there before."""
+    if not isinstance(item, dict) or not isinstance(before, dict):
+        return item
+    counting = {
+        name: before[name]
+        for name, value in item.items()
+        if isinstance(before.get(name), type(value)) and _is_count(value) and _is_count(before[name])
+    }
+    return {**item, **counting}
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip("[]()#. ").isdigit()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _counted(arranged: Sequence[str], before: Sequence[str], places: Sequence[int]) -> list[str]:
     return renumbered([arranged[at] for at in places], [before[at] for at in places])
 
@@ -92,8 +129,7 @@ def _detect(pair: Pair) -> Sequence[Clue]:
         return _items(pair, ("documents",), Kind.DOCUMENT_ORDER)
     in_parts = [at for at, step in enumerate(left.path) if step == "content" and len(left.path) > at + 1]
     clues = _items(pair, left.path[: in_parts[0] + 1], None) if in_parts else []
-    messages = (messages_name(pair.left.endpoint),)
-    return clues or (_items(pair, messages, Kind.EXAMPLE_ORDER) if left.message >= 0 else []) or _blocks(pair)
+    return clues or (_messages(pair) if left.message >= 0 else []) or _blocks(pair)
 
 
 def _tools(pair: Pair) -> Sequence[Clue]:
@@ -130,9 +166,16 @@ def item_keys(items: Sequence[Any]) -> list[Hashable]:
 
 
 def _uncounted(item: Any) -> str:
-    if isinstance(item, dict) and isinstance(item.get("text"), str):
-        item = {**item, "text": unnumbered(item["text"])}
-    return canonical(item)
+    """An item without what may count it: numbers in its short fields, and the first one in its text."""
+    if not isinstance(item, dict):
+        return canonical(item)
+    return canonical({name: _without_number(value) for name, value in item.items()})
+
+
+def _without_number(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "#"
+    return unnumbered(value) if isinstance(value, str) else value
 
 
 def _items(pair: Pair, path: Path, kind: Kind | None) -> Sequence[Clue]:
@@ -145,6 +188,18 @@ def _items(pair: Pair, path: Path, kind: Kind | None) -> Sequence[Clue]:
     at = _parting(left, right)
     shown = _shown(values[0][at]), _shown(values[1][at])
     return [Clue(kind or _order_of("\n".join(shown)), (*path, at), 0, *shown, detail=path)]
+
+
+def _messages(pair: Pair) -> Sequence[Clue]:
+    """Examples that are given as turns of a conversation before the one that counts."""
+    sides = [messages_of(side.body, side.endpoint) for side in (pair.left, pair.right)]
+    left, right = item_keys(sides[0]), item_keys(sides[1])
+    if not is_shuffled(left, right, lambda key: len(str(key))):
+        return []
+    at = _parting(left, right)
+    return [
+        Clue(Kind.EXAMPLE_ORDER, message_path(pair.left, at), 0, _shown(sides[0][at]), _shown(sides[1][at]), "turns")
+    ]
 
 
 def _parting(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
@@ -190,6 +245,10 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
     what = "examples" if suspect.kind is Kind.EXAMPLE_ORDER else "documents"
     advice = f"put the same {what} into one order, such as that of their names"
     detail = suspect.clues[0][1].detail
+    if detail == "turns":
+        endpoint = cases[0].endpoint
+        ranks = Arrangement.of(item_keys(messages_of(case.body, endpoint)) for case in cases)
+        return Verdict(suspect.kind, ArrangedTurns(endpoint, ranks), advice)
     if isinstance(detail, str):
         texts = [value_at(case.body, suspect.path) for case in cases]
         ranks = Arrangement.of(block_keys(text, detail) for text in texts if isinstance(text, str))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from warmroute.doctor.case import Case, Pair
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.dates import DATE_TIME, WRITTEN_BY_TEMPLATES
-from warmroute.doctor.leaves import Path, Zone, replaced, value_at
+from warmroute.doctor.leaves import Path, Turn, Zone, replaced, value_at
+from warmroute.doctor.prompt_blocks import TEMPLATE_OPTIONS
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.doctor.units import common_prefix
 from warmroute.openai_api import JsonObject
@@ -15,7 +16,7 @@ from warmroute.openai_api import JsonObject
 _MARKS = re.compile(r"<\|[\w ]{2,32}\|>|\[INST\]|<start_of_turn>|<<SYS>>|<｜|<s>|\[SYSTEM_PROMPT\]")
 # The head of a prompt, in which templates write the date.
 _HEAD = 1_000
-_OPTIONS = "chat_template_kwargs"
+_OPTIONS = TEMPLATE_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,12 @@ def date_span(text: str) -> tuple[int, int] | None:
 
 def _detect(pair: Pair) -> Sequence[Clue]:
     if pair.parted is not None and pair.parted[0].zone in (Zone.PROMPT, Zone.SYSTEM):
-        left, right = pair.parted
-        spans = date_span(left.text), date_span(right.text)
-        at = common_prefix(left.text, right.text)
-        if left.path == right.path and spans[0] and spans[1] and spans[0][0] <= at <= spans[0][1]:
-            shown = left.text[slice(*spans[0])], right.text[slice(*spans[1])]
-            return [Clue(Kind.TEMPLATE_DATE, left.path, at, *shown)]
+        path = tuple(step for step in pair.parted[0].path if not isinstance(step, Turn))
+        left, right = (str(value_at(side.body, path)) for side in (pair.left, pair.right))
+        spans = date_span(left), date_span(right)
+        at = common_prefix(left, right)
+        if spans[0] and spans[1] and spans[0][0] <= at <= spans[0][1]:
+            return [Clue(Kind.TEMPLATE_DATE, path, at, left[slice(*spans[0])], right[slice(*spans[1])])]
     return _options(pair)
 
 

@@ -12,7 +12,7 @@ from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.dates import DATE_TIME, EPOCH
 from warmroute.doctor.kinds.identifiers import HEX_ID, NUMBER, PERSONAL, TRACE_ID, ULID, UUID
 from warmroute.doctor.kinds.labels import OWNER, TELEPHONE
-from warmroute.doctor.leaves import Path, Zone, field_name, replaced, value_at
+from warmroute.doctor.leaves import Path, Turn, Zone, field_name, replaced, value_at
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.doctor.units import common_prefix, key, units
 from warmroute.openai_api import Endpoint, JsonObject
@@ -82,6 +82,8 @@ class MovedUnits:
 
 def _is_head(path: Path) -> bool:
     """Whether other texts of the prompt follow for certain: tools and system prompts stand in front of all."""
+    if isinstance(path[-1], Turn):
+        return path[-1] == 0
     return path[0] in ("tools", "documents", "system", "instructions") or path[:2] in (("messages", 0), ("input", 0))
 
 
@@ -177,26 +179,27 @@ def _outlined(moved: Sequence[str], suspect: Suspect) -> str:
 def _resolved(suspect: Suspect, cases: Sequence[Case], fix: MovedUnits) -> Kind:
     """What a number or an unnamed text is, by how it changes and what is written beside it."""
     kind = suspect.kind
-    if kind is Kind.EPOCH and not _rises(suspect, cases, fix, EPOCH):
+    if kind is Kind.EPOCH and not _rises(cases, fix, EPOCH):
         kind = Kind.USER_DATA
-    if kind is Kind.COUNTER and not _rises(suspect, cases, fix, NUMBER):
+    if kind is Kind.COUNTER and not _rises(cases, fix, NUMBER):
         kind = Kind.OTHER
     if kind is not Kind.OTHER:
         return kind
     if suspect.shows_same_conversation and _is_system(suspect):
         return Kind.SYSTEM_PROMPT
-    return Kind.USER_DATA if _is_of_owner(suspect, cases, fix) else Kind.OTHER
+    return Kind.USER_DATA if _is_of_owner(cases, fix) else Kind.OTHER
 
 
 def _is_system(suspect: Suspect) -> bool:
     return all(pair.parted is not None and pair.parted[0].zone is Zone.SYSTEM for pair, _ in suspect.clues)
 
 
-def _rises(suspect: Suspect, cases: Sequence[Case], fix: MovedUnits, pattern: "re.Pattern[str]") -> bool:
+def _rises(cases: Sequence[Case], fix: MovedUnits, pattern: "re.Pattern[str]") -> bool:
     """Whether the first number that changes goes up from request to request."""
     values = [value for case in cases if (value := _first_number(fix.moved(case.body), pattern)) is not None]
     steps = [after - before for before, after in pairwise(values) if after != before]
-    is_telephone = any(TELEPHONE.search(unit) for case in cases[:4] for unit in fix.moved(case.body))
+    beside = [unit for case in cases[:4] for unit in fix.moved(case.body) if pattern.search(unit)]
+    is_telephone = any(TELEPHONE.search(unit) for unit in beside)
     return bool(steps) and not is_telephone and sum(step > 0 for step in steps) >= _RISING * len(steps)
 
 
@@ -207,7 +210,7 @@ def _first_number(moved: Sequence[str], pattern: "re.Pattern[str]") -> float | N
     return None
 
 
-def _is_of_owner(suspect: Suspect, cases: Sequence[Case], fix: MovedUnits) -> bool:
+def _is_of_owner(cases: Sequence[Case], fix: MovedUnits) -> bool:
     """Whether words beside it tell of a user or a tenant, or each of the envelope's users has one of their own."""
     if any(OWNER.search(unit) for case in cases[:8] for unit in fix.moved(case.body)):
         return True
