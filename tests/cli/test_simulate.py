@@ -182,7 +182,7 @@ def test_a_policy_that_raises_fails_loudly(tmp_path: Path, trace: str, jobs: str
         (("--workload", "mooncake-conversatoin"), "did you mean mooncake-conversation"),
         (("--workload", "claude-code"), "--traces FOLDER"),
         (("--policy", "warm-route"), "did you mean 'warmroute'"),
-        (("--policy", "mine:Missing"), "cannot be made: ModuleNotFoundError"),
+        (("--policy", "mine:Missing"), "the policy mine:Missing cannot be found: there is no module mine in"),
         (("--workers", "0"), "workers must lie between 1"),
         (("--seeds", "0"), "seeds must lie between 1"),
         (("--speed", "nan"), "speed must lie between"),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -40,13 +41,13 @@ async def engine(*flags: str, port: int = 0) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def router(
-    workers: Sequence[str], *flags: str, tokenizer: str | None = "warmroute-tiny"
+    workers: Sequence[str], *flags: str, tokenizer: str | None = "warmroute-tiny", folder: Path | None = None
 ) -> AsyncIterator[Running]:
-    """`warmroute serve` in front of `workers`."""
+    """`warmroute serve` in front of `workers`, started in `folder`."""
     words = ["serve", "--port", "0", "--probe-interval-s", "0.1", *flags]
     words += [word for url in workers for word in ("--worker", url)]
     words += ["--tokenizer", tokenizer] if tokenizer else []
-    async with _process(words) as process:
+    async with _process(words, folder) as process:
         assert process.stderr is not None
         reader = asyncio.create_task(_urls_of(process.stderr))
         url, admin_url = await asyncio.wait_for(asyncio.shield(reader), _START_S)
@@ -83,12 +84,13 @@ async def until_ready(url: str, workers: int) -> None:
 
 
 @asynccontextmanager
-async def _process(words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _process(words: Sequence[str], folder: Path | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "warmroute",
         *words,
+        cwd=folder,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE if words[0] == "serve" else None,
     )

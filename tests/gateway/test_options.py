@@ -49,7 +49,9 @@ def test_file_and_command_line_together(tmp_path: Path) -> None:
     ("toml", "message"),
     [
         ("polizy = 'x'", "unknown key 'polizy' in .*warmroute.toml; did you mean 'policy'?"),
-        ("policy = 'randm'", "key 'policy' cannot be 'randm'; did you mean 'random'?"),
+        ("policy = 'randm'", r"there is no policy 'randm' .*package.module:Class\); did you mean 'random'?"),
+        ("policy = 'mine/ours.py:Mine'", "is named package.module:Class, not .*; write mine.ours:Mine"),
+        ("policy = 3", "key 'policy' must be of type str, not 3"),
         ("port = 99999", "port must lie between 0 and 65535, not 99999"),
         ("policy = ", "is not valid TOML"),
         ("[[worker]]\nurl = 'http://h:1'", r"write \[\[workers\]\] above each"),
@@ -95,6 +97,16 @@ def test_file_and_command_line_together(tmp_path: Path) -> None:
 def test_mistakes(tmp_path: Path, toml: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
         configuration(tmp_path, toml)
+
+
+def test_a_policy_of_ones_own_is_named_in_the_file_the_environment_and_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toml = "policy = 'of_the.file:Mine'"
+    assert configuration(tmp_path, toml)[0].policy == "of_the.file:Mine"
+    monkeypatch.setenv("WARMROUTE_POLICY", "of_the.environment:Mine")
+    assert configuration(tmp_path, toml)[0].policy == "of_the.environment:Mine"
+    assert configuration(tmp_path, toml, "--policy", "of_the.flag:Mine")[0].policy == "of_the.flag:Mine"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

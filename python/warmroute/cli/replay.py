@@ -69,8 +69,8 @@ class ReplayOptions:
     workers: str = option(_WORKERS, "sizes of fleets: 2,4,8 or 2-8", metavar="N,N|N-N")
     policy: tuple[str, ...] = option(
         (),
-        f"policy to compare, or {ALL}; may be repeated (default: {', '.join(POLICIES)}); 'warmroute simulate --list' "
-        "tells them",
+        f"policy to compare: a name, {ALL}, or package.module:Class for one of your own; may be repeated (default: "
+        f"{', '.join(POLICIES)}); 'warmroute simulate --list' tells them",
         metavar="NAME",
     )
     engine: str = option(next(iter(PRESETS)), "the engine of each worker", choices=tuple(PRESETS), metavar="NAME")

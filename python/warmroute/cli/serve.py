@@ -22,6 +22,7 @@ _EPILOG = """\
 examples:
   warmroute serve --worker http://10.0.0.5:8000 --worker http://10.0.0.6:8000 --tokenizer /models/qwen3
   warmroute serve --config warmroute.toml
+  warmroute serve --config warmroute.toml --policy mine:Mine            a policy of your own, from ./mine.py
 
 warmroute.toml holds the same options, and the workers in full where they cannot be asked:
   port = 8080

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from warmroute.config import LONGEST_S, SHORTEST_S, check_range, option, reject_unknown_keys
 from warmroute.errors import ConfigError
-from warmroute.policy import POLICIES
+from warmroute.policy import POLICIES, SHAPE, check_policy_name
 from warmroute.tokenizer import Dialect
 from warmroute.worker import LARGEST_COUNT, WorkerSpec
 
@@ -24,7 +24,13 @@ class ServeConfig:
     worker: tuple[str, ...] = option(
         (), "base URL of an engine, such as http://10.0.0.5:8000; may be repeated", live=True
     )
-    policy: str = option("warmroute", "how a worker is chosen", choices=POLICIES, live=True)
+    policy: str = option(
+        "warmroute",
+        f"how a worker is chosen: {', '.join(POLICIES)}, or {SHAPE} for one of your own, which is looked for in the "
+        "current folder as well",
+        metavar="POLICY",
+        live=True,
+    )
     tokenizer: tuple[str, ...] = option(
         (),
         "the models' tokenizer: a folder, a tokenizer.json, a packaged name or a hub id; MODEL=SOURCE for one model of "
@@ -95,6 +101,7 @@ class ServeConfig:
         check_range(self, 0, 1_048_576, "tokenizer_cache_mb")
         check_range(self, 1, 1024, "tokenizer_threads", "event_threads", "max_attempts")
         check_range(self, 1, LARGEST_COUNT, "block_size")
+        check_policy_name(self.policy)
         tokenizer_choice(self.tokenizer)
 
 

@@ -11,7 +11,7 @@ from warmroute.gateway.origin import Origin
 from warmroute.gateway.proxy import Proxy
 from warmroute.gateway.reload import Apply
 from warmroute.gateway.state_keeper import StateKeeper
-from warmroute.policy import POLICIES
+from warmroute.policy import policy_named
 from warmroute.router import Router
 from warmroute.worker import WorkerId, WorkerSpec
 
@@ -74,10 +74,11 @@ class Settings:
     def prepare(self, old: Configuration, new: Configuration) -> Apply:
         """See `warmroute.gateway.reload.Prepare`."""
         config = new.serve
+        policy = None if old.serve.policy == config.policy else policy_named(config.policy)
 
         async def apply() -> None:
-            if old.serve.policy != config.policy:
-                self.router.policy = POLICIES[config.policy]()
+            if policy is not None:
+                self.router.policy, self.router.policy_failures = policy, 0
             self.proxy.max_attempts = config.max_attempts
             apply_failover(new.failover, self.router, self.proxy)
             self.fleet.look_every(config.probe_interval_s)

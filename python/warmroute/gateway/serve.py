@@ -44,9 +44,9 @@ from warmroute.gateway.tls import Tls
 from warmroute.gateway.token_sources import Tokens, token_sources
 from warmroute.gateway.worker_session import worker_session
 from warmroute.kv_event import Listeners, threads_for
-from warmroute.policy import POLICIES
+from warmroute.policy import policy_named
 from warmroute.prefix_index import PrefixIndex
-from warmroute.router import Router
+from warmroute.router import PolicyObserver, Router
 from warmroute.worker import WorkerTable
 
 _log = logging.getLogger(__name__)
@@ -163,7 +163,9 @@ def _observe(metrics: RouterMetrics, router: Router, fleet: Fleet, proxy: Proxy,
 
 def _router(configuration: Configuration, metrics: RouterMetrics) -> Router:
     table = WorkerTable(show_addresses=configuration.access.show_addresses)
-    return Router(table, PrefixIndex(), POLICIES[configuration.serve.policy](), observers=[metrics])
+    router = Router(table, PrefixIndex(), policy_named(configuration.serve.policy), observers=[metrics])
+    router.observe(PolicyObserver(router))
+    return router
 
 
 async def _fleet(

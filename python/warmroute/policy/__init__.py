@@ -1,26 +1,25 @@
 """Policies: which worker a request should go to, as a cost for each of them.
 
 A policy only asks and computes; it changes nothing. Policies are registered in `POLICIES` by the name that a person
-writes after `--policy`.
+writes after `--policy`; one of a person's own is named `package.module:Class` there, and is no less.
 """
 
-from collections.abc import Callable, Mapping
-
-from warmroute.policy.cost_model import CostModelPolicy
-from warmroute.policy.least_loaded import LeastLoadedPolicy
-from warmroute.policy.longest_prefix import LongestPrefixPolicy
+from warmroute.policy.named import POLICIES, check_policy_name, no_such_policy, policy_named
+from warmroute.policy.own import SHAPE, is_own, own_policy
 from warmroute.policy.protocol import Candidate, Cost, Policy, PolicyRequest, cached_tokens, cheapest
-from warmroute.policy.random_choice import RandomPolicy
-from warmroute.policy.round_robin import RoundRobinPolicy
-from warmroute.policy.weighted import WeightedPolicy
 
-POLICIES: Mapping[str, Callable[[], Policy]] = {
-    CostModelPolicy.name: CostModelPolicy,
-    WeightedPolicy.name: WeightedPolicy,
-    LongestPrefixPolicy.name: LongestPrefixPolicy,
-    LeastLoadedPolicy.name: LeastLoadedPolicy,
-    RoundRobinPolicy.name: RoundRobinPolicy,
-    RandomPolicy.name: RandomPolicy,
-}
-
-__all__ = ["POLICIES", "Candidate", "Cost", "Policy", "PolicyRequest", "cached_tokens", "cheapest"]
+__all__ = [
+    "POLICIES",
+    "SHAPE",
+    "Candidate",
+    "Cost",
+    "Policy",
+    "PolicyRequest",
+    "cached_tokens",
+    "cheapest",
+    "check_policy_name",
+    "is_own",
+    "no_such_policy",
+    "own_policy",
+    "policy_named",
+]
