@@ -144,6 +144,14 @@ async def test_a_plain_chat_is_read_at_once_if_it_is_short_and_beside_the_loop_i
         assert careful.originals == []
 
 
+async def test_of_a_plain_chat_the_session_is_known_by_a_header() -> None:
+    with EncodePool(1) as pool:
+        reads, _ = plain_reader(pool)
+        named = await reads.read(arrival(chat(HELLO), ("session-id", "s")), Endpoint.CHAT)
+        unnamed = await reads.read(arrival(chat(HELLO)), Endpoint.CHAT)
+        assert (named.session, unnamed.session) == ("s", None)
+
+
 async def test_what_is_not_plain_is_read_with_care() -> None:
     with EncodePool(1) as pool:
         reads, careful = plain_reader(pool)

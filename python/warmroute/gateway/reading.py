@@ -77,6 +77,7 @@ class Reader:
             stream=chat.stream,
             max_tokens=chat.max_tokens,
             rank=_rank(arrival.header(RANK_HEADER)),
+            session=_session(arrival),
         )
 
     async def _careful(self, arrival: Arrival, endpoint: Endpoint) -> RouteRequest:
