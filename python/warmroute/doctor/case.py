@@ -78,8 +78,12 @@ def message_path(case: Case, position: int) -> Path:
 
 
 def said(message: Any) -> Hashable:
-    """What makes two messages the same."""
-    return json.dumps(without_reasoning(message), sort_keys=True)
+    """What makes two messages the same: one text may be written as such, or as the only part of a list."""
+    bare = without_reasoning(message)
+    content = bare.get("content") if isinstance(bare, dict) else None
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and "text" in content[0]:
+        bare = {**bare, "content": content[0]["text"]}
+    return json.dumps(bare, sort_keys=True)
 
 
 def without_reasoning(message: Any) -> Any:

@@ -7,8 +7,10 @@ from typing import Any
 from warmroute.doctor.case import Case, Pair, message_path, said, without_reasoning
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.labels import SUMMARY
+from warmroute.doctor.kinds.volatile import MovedUnits, stable_units
 from warmroute.doctor.leaves import Path, Zone, messages_of, with_messages, zone_of
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
+from warmroute.doctor.units import key, units
 from warmroute.openai_api import Endpoint, JsonObject
 
 _SHOWN = 400
@@ -26,10 +28,11 @@ Turns = tuple[Hashable, Hashable]
 class Recalled:
     """Conversations with the messages in front that were sent with earlier requests and left out later.
 
-    before: what stood in front of two consecutive messages. thought: a message as it was first sent, by what it says.
+    before: what stood in front of two consecutive messages. summary: takes a summary out of the system prompt.
     """
 
     endpoint: Endpoint
+    summary: MovedUnits | None = None
     before: dict[Turns, Any] = field(default_factory=dict)
 
     def observe(self, body: JsonObject) -> None:
@@ -48,7 +51,8 @@ class Recalled:
         for at in range(min(len(messages) - 1, _MOST_NEW + 2)):
             front = self._front(keys[at], keys[at + 1])
             if len(front) > at:
-                return with_messages(body, self.endpoint, [*system, *front, *messages[at:]])
+                whole = with_messages(body, self.endpoint, [*system, *front, *messages[at:]])
+                return whole if self.summary is None else self.summary.without(whole)
         return dict(body)
 
     def _front(self, first: Hashable, second: Hashable) -> list[Any]:
@@ -64,7 +68,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class RecalledThoughts:
-    """Conversations in which what was thought before an answer stays as it was first sent."""
+    """Conversations in which what was thought before an answer stays as it was first sent, by what the answer says."""
 
     endpoint: Endpoint
     thought: dict[Hashable, list[Any]] = field(default_factory=dict)
@@ -163,7 +167,10 @@ def _summary_in_system(pair: Pair) -> Path | None:
     left, right = pair.parted
     if left.zone is not Zone.SYSTEM or left.path != right.path:
         return None
-    return left.path if SUMMARY.search(right.text) else None
+    known, parts = set(map(key, units(left.text))), units(right.text)
+    fresh = [at for at, part in enumerate(parts) if key(part) not in known]
+    # What a summary is called may be the same each time; it stands in front.
+    return left.path if fresh and SUMMARY.search("".join(parts[max(0, fresh[0] - 1) :])) else None
 
 
 def _text(message: Any) -> str:
@@ -180,7 +187,9 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
         return Verdict(suspect.kind, thoughts, "send earlier answers with their reasoning as they were first sent")
     if len(suspect.clues) < _FEWEST_CUTS:
         return None
-    recalled = Recalled(endpoint)
+    in_system = all(pair.parted is not None and pair.parted[0].path == suspect.path for pair, _ in suspect.clues)
+    summary = MovedUnits(suspect.path, endpoint, stable_units(cases, suspect.path), True) if in_system else None
+    recalled = Recalled(endpoint, summary)
     for case in cases:
         recalled.observe(case.body)
     truncated = suspect.kind is Kind.HISTORY_TRUNCATED

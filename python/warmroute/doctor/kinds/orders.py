@@ -20,6 +20,7 @@ _SEPARATORS = {
     "elements": re.compile(r"((?<=>)\s*(?=<[^/]))"),
     "lines": re.compile(r"(\n)"),
 }
+_AROUND = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 _SHORTEST_BLOCK = 12
 
 
@@ -81,14 +82,19 @@ class ArrangedBlocks:
         if not isinstance(text, str):
             return dict(body)
         parts = _SEPARATORS[self.separator].split(text)
-        blocks = parts[::2]
+        # The white space around a block stays where it is.
+        around = [_AROUND.fullmatch(block) for block in parts[::2]]
+        blocks = [found[2] if found is not None else "" for found in around]
         keys = [unnumbered(block) for block in blocks]
         arranged = self.arrangement.arranged(blocks, keys)
         moved = [at for at, key in enumerate(keys) if key in self.arrangement.rank and re.search(r"\d", blocks[at])]
         counted = [at for at in moved if keys[at] != blocks[at].strip()]
         for at, block in zip(counted, _counted(arranged, blocks, counted), strict=True):
             arranged[at] = block
-        parts[::2] = arranged
+        parts[::2] = [
+            block if found is None else found[1] + block + found[3]
+            for found, block in zip(around, arranged, strict=True)
+        ]
         return _body(replaced(body, self.path, "".join(parts)))
 
 

@@ -12,7 +12,7 @@ from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.dates import DATE_TIME, EPOCH
 from warmroute.doctor.kinds.identifiers import HEX_ID, NUMBER, PERSONAL, TRACE_ID, ULID, UUID
 from warmroute.doctor.kinds.labels import OWNER, TELEPHONE
-from warmroute.doctor.leaves import Path, Turn, Zone, field_name, replaced, value_at
+from warmroute.doctor.leaves import Path, Zone, field_name, replaced, value_at
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.doctor.units import common_prefix, key, units
 from warmroute.openai_api import Endpoint, JsonObject
@@ -43,17 +43,24 @@ _OUTLINED = 40
 class MovedUnits:
     """The lines or sentences of a field that are another one in each request, behind all that is shared.
 
+    in_front: whether other texts of the prompt follow in any case; else some of the field that is shared has to.
     pattern: only those in which this is found; None for all of them.
     """
 
     path: Path
     endpoint: Endpoint
     stable: frozenset[str] = field(repr=False)
+    in_front: bool
     pattern: "re.Pattern[str] | None" = None
 
     def moved(self, body: JsonObject) -> list[str]:
         """These units of a body."""
         return self._split(body)[1]
+
+    def without(self, body: JsonObject) -> JsonObject:
+        """The body without them."""
+        kept, moved = self._split(body)
+        return {**replaced(body, self.path, "".join(kept))} if moved else dict(body)
 
     def apply(self, body: JsonObject) -> JsonObject:
         """The body with them at its end."""
@@ -75,16 +82,9 @@ class MovedUnits:
         return kept, moved
 
     def _is_meant(self, unit: str, behind: int) -> bool:
-        if not unit.strip() or (behind < _SHORTEST_SHARED and not _is_head(self.path)):
+        if not unit.strip() or (behind < _SHORTEST_SHARED and not self.in_front):
             return False
         return self.pattern is None or self.pattern.search(unit) is not None
-
-
-def _is_head(path: Path) -> bool:
-    """Whether other texts of the prompt follow for certain: tools and system prompts stand in front of all."""
-    if isinstance(path[-1], Turn):
-        return path[-1] == 0
-    return path[0] in ("tools", "documents", "system", "instructions") or path[:2] in (("messages", 0), ("input", 0))
 
 
 def _detect(pair: Pair) -> Sequence[Clue]:
@@ -156,10 +156,11 @@ def stable_units(cases: Sequence[Case], path: Path) -> frozenset[str]:
 
 def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
     stable = stable_units(cases, suspect.path)
-    every = MovedUnits(suspect.path, cases[0].endpoint, stable)
+    in_front = is_in_front(suspect)
+    every = MovedUnits(suspect.path, cases[0].endpoint, stable, in_front)
     kind = _resolved(suspect, cases, every)
     pattern = None if kind in (Kind.USER_DATA, Kind.SYSTEM_PROMPT, Kind.OTHER) else PATTERNS[kind]
-    fix = MovedUnits(suspect.path, cases[0].endpoint, stable, pattern)
+    fix = MovedUnits(suspect.path, cases[0].endpoint, stable, in_front, pattern)
     moved = [tuple(units_) for case in cases if (units_ := fix.moved(case.body))]
     if len(set(moved)) < min(_FEWEST_VALUES, len(cases)):
         return None
@@ -188,6 +189,12 @@ def _resolved(suspect: Suspect, cases: Sequence[Case], fix: MovedUnits) -> Kind:
     if suspect.shows_same_conversation and _is_system(suspect):
         return Kind.SYSTEM_PROMPT
     return Kind.USER_DATA if _is_of_owner(cases, fix) else Kind.OTHER
+
+
+def is_in_front(suspect: Suspect) -> bool:
+    """Whether the field stands in front of all that is asked: it is one of the tools, a document or a system prompt."""
+    zones = {pair.parted[0].zone for pair, _ in suspect.clues if pair.parted is not None}
+    return zones <= {Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM}
 
 
 def _is_system(suspect: Suspect) -> bool:
