@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from warmroute.doctor.case import Case
+from warmroute.doctor.examination import Found
 from warmroute.doctor.family import Families, signature
-from warmroute.doctor.leaves import Leaf, field_name, offset_of
+from warmroute.doctor.leaves import Leaf
 from warmroute.doctor.options import DoctorOptions
 from warmroute.doctor.patient import Patient, StageCount
 from warmroute.doctor.prompt_blocks import BoundedCache, Counting, Tally, put_all
@@ -17,12 +18,12 @@ from warmroute.request_log.bodies import endpoint_in
 from warmroute.request_log.logged import Logged
 from warmroute.request_log.request import BrokenLine
 
-# Parts of the memory: blocks of the cache of all requests, requests that are kept, what families are known by. The rest
-# is for an examination and for the caches of fixed bodies.
-_FOR_BLOCKS, _FOR_KEPT, _FOR_FAMILIES = 0.3, 0.25, 0.2
+# Parts of the memory: blocks of the cache of all requests, of that of fixed bodies, requests that are kept, what
+# families are known by. The rest is for examinations and the program itself.
+_FOR_BLOCKS, _FOR_FIXED, _FOR_KEPT, _FOR_FAMILIES = 0.25, 0.15, 0.15, 0.15
+# A number of Python is 32 bytes, its place in a set 30 to 60.
 _BYTES_PER_BLOCK = 90
 _MOST_PATIENTS_PER_MB = 64
-"""A number of Python is 32 bytes, its place in a set 30 to 60."""
 
 Watcher = Callable[[int], None]
 """Hears how many requests have been taken."""
@@ -50,6 +51,7 @@ class Diagnosis:
     options: DoctorOptions
     _counting: Counting = field(init=False)
     _cache: BoundedCache = field(init=False)
+    _fixed_cache: BoundedCache = field(init=False)
     _families: Families = field(init=False)
     _patients: dict[int, Patient] = field(default_factory=dict)
     _counted: Tally = field(default_factory=Tally)
@@ -62,6 +64,7 @@ class Diagnosis:
         memory = self.options.memory_bytes
         self._counting = Counting(self.options)
         self._cache = BoundedCache(int(memory * _FOR_BLOCKS / _BYTES_PER_BLOCK))
+        self._fixed_cache = BoundedCache(int(memory * _FOR_FIXED / _BYTES_PER_BLOCK))
         self._families = Families(int(memory * _FOR_FAMILIES))
 
     def take(self, position: int, logged: Logged) -> None:
@@ -90,7 +93,7 @@ class Diagnosis:
 
     def _patient(self, number: int, leaves: list[Leaf]) -> Patient:
         """The family, put behind all others: what was met last is let go last."""
-        patient = self._patients.pop(number, None) or Patient(number, _name(leaves), self.options)
+        patient = self._patients.pop(number, None) or Patient(_name(leaves), self.options, self._fixed_cache)
         self._patients[number] = patient
         return patient
 
@@ -141,45 +144,46 @@ class Diagnosis:
         )
 
     def _findings(self, patient: Patient) -> Iterable[Finding]:
-        before, better = patient.counted, None
+        before = patient.counted
         for count in patient.stages:
             after = Tally(
                 count.tally.requests + patient.let_go.requests,
                 count.tally.tokens + patient.let_go.tokens,
                 count.tally.cached + patient.let_go.cached,
             )
-            yield from self._told(patient, count, before, after)
+            lost = max(0, before.computed - after.computed) // len(count.stage.found)
+            for found in count.stage.found:
+                yield self._told(patient, count, found, before, after, lost)
             before = after
-        del better
 
-    def _told(self, patient: Patient, count: StageCount, before: Tally, after: Tally) -> Iterable[Finding]:
-        lost = max(0, before.computed - after.computed) // len(count.stage.found)
-        for found in count.stage.found:
-            pair, clue = found.suspect.clues[0]
-            shares = f"share of cached tokens {before.share:.0%} -> {after.share:.0%}"
-            together = "" if len(count.stage.found) == 1 else ", with the other findings of this family"
-            token = self._counting.shared_tokens(pair.left.body, pair.right.body, pair.left.endpoint)
-            yield Finding(
-                kind=found.verdict.kind,
-                family=patient.name,
-                field=field_name(clue.path),
-                char_offset=clue.at + offset_of(pair.left.body, clue.path),
-                token_offset=token,
-                block=token // self.options.block_tokens,
-                left=shown(clue.left, self.options.show_text, self.options.shown_characters),
-                right=shown(clue.right, self.options.show_text, self.options.shown_characters),
-                left_request=pair.left.position,
-                right_request=pair.right.position,
-                requests=count.better,
-                family_requests=patient.counted.requests,
-                tokens_lost=lost,
-                prefill_s_lost=lost / self.options.prefill_tokens_per_s,
-                share_lost=lost / self._counted.computed if self._counted.computed else 0.0,
-                cached_share_before=before.share,
-                cached_share_after=after.share,
-                suggestion=f"{found.verdict.advice}; {shares}{together}",
-                fix=count.stage.chain,
-            )
+    def _told(
+        self, patient: Patient, count: StageCount, found: Found, before: Tally, after: Tally, lost: int
+    ) -> Finding:
+        options = self.options
+        shares = f"share of cached tokens {before.share:.0%} -> {after.share:.0%}"
+        together = "" if len(count.stage.found) == 1 else ", together with the family's other findings"
+        return Finding(
+            kind=found.verdict.kind,
+            family=patient.name,
+            field=found.field,
+            char_offset=found.char_offset,
+            token_offset=found.token_offset,
+            block=found.token_offset // options.block_tokens,
+            left=shown(found.clue.left, options.show_text, options.shown_characters),
+            right=shown(found.clue.right, options.show_text, options.shown_characters),
+            left_request=found.left,
+            right_request=found.right,
+            requests=count.better,
+            family_requests=patient.counted.requests,
+            tokens_lost=lost,
+            prefill_s_lost=lost / options.prefill_tokens_per_s,
+            share_lost=lost / self._counted.computed if self._counted.computed else 0.0,
+            cached_share_before=before.share,
+            cached_share_after=after.share,
+            suggestion=f"{found.verdict.advice}; {shares}{together}",
+            fix=count.stage.chain,
+            example=found.example,
+        )
 
 
 def _name(leaves: list[Leaf]) -> str:

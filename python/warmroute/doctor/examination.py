@@ -12,10 +12,10 @@ from warmroute.doctor.chunks import shared_bytes
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds import KINDS
 from warmroute.doctor.kinds.short_prefixes import short_prefix
-from warmroute.doctor.leaves import Path
+from warmroute.doctor.leaves import Path, field_name, offset_of
 from warmroute.doctor.options import DoctorOptions
 from warmroute.doctor.prompt_blocks import EndlessCache, Tally, put_all
-from warmroute.doctor.suspect import KindGroup, Suspect, Verdict
+from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.openai_api import JsonObject
 
 _MOST_TRIES = 16
@@ -52,10 +52,17 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something that is wrong with a family, and with it what has to be mended at once."""
+    """Something that is wrong with a family. left, right: positions of two requests that show it, which part after
+    `token_offset` tokens. example: the body of the right one as it was sent, if those are kept."""
 
-    suspect: Suspect
     verdict: Verdict
+    clue: Clue
+    field: str
+    char_offset: int
+    token_offset: int
+    left: int
+    right: int
+    example: JsonObject | None
 
 
 @dataclass(slots=True)
@@ -79,7 +86,7 @@ class Examination:
         self._partners = [_partners(self.cases, at) for at in range(len(self.cases))]
         self._refused: set[tuple[Kind, Path]] = set()
         self._pending: list[Found] = []
-        self._settled = self.cases
+        self._settled = self._sent = self.cases
         self._tries()
         if not self.stages:
             self._try_short_prefix()
@@ -108,9 +115,24 @@ class Examination:
             # It does not come first again; what is behind it may.
             self._refused.add((suspect.kind, suspect.path))
         self.cases = fixed
-        self._pending.append(Found(suspect, verdict))
+        self._pending.append(self._found(suspect, verdict))
         if self._saves_enough(self._settled, fixed):
             self._settle()
+
+    def _found(self, suspect: Suspect, verdict: Verdict) -> Found:
+        """What is told of a suspect: nothing that holds on to the requests, of which a log has many."""
+        pair, clue = suspect.clues[0]
+        sent = {case.position: case.body for case in self._sent} if self.options.keep_examples else {}
+        return Found(
+            verdict=verdict,
+            clue=clue,
+            field=field_name(clue.path),
+            char_offset=clue.at + offset_of(pair.left.body, clue.path),
+            token_offset=pair.left.counting.shared_tokens(pair.left.body, pair.right.body, pair.left.endpoint),
+            left=pair.left.position,
+            right=pair.right.position,
+            example=sent.get(pair.right.position),
+        )
 
     def _settle(self) -> None:
         """Tell what has been tried since the last time, without what is not needed for it."""
@@ -179,7 +201,7 @@ class Examination:
             after.add(new.tokens, new.cached)
         no_block = before.cached == 0 and after.cached > 0
         if before.computed - after.computed >= (0.0 if no_block else _LEAST_SHORT_PREFIX) * before.tokens:
-            self.stages.append(Stage([Found(suspect, verdict)], Chain((verdict.fix,))))
+            self.stages.append(Stage([self._found(suspect, verdict)], Chain((verdict.fix,))))
 
 
 def counts(cases: Sequence[Case]) -> list[Tally]:

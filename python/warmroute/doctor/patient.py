@@ -1,6 +1,5 @@
 """A family while its requests come: some of them are kept until it is examined; then what the fixes save is counted."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -8,8 +7,7 @@ import msgspec
 from warmroute.doctor.case import Case
 from warmroute.doctor.examination import Examination, Stage
 from warmroute.doctor.options import DoctorOptions
-from warmroute.doctor.prompt_blocks import EndlessCache, Tally, put_all
-from warmroute.openai_api import JsonObject
+from warmroute.doctor.prompt_blocks import BoundedCache, Tally, put_all
 
 # Requests that are kept for an examination, and those of them that had lost something when it begins at the latest.
 _MOST_KEPT, _MOST_LOSING = 40, 20
@@ -45,18 +43,17 @@ class StageCount:
     """What a stage's fixes save. better: requests that compute at least a block less than before it."""
 
     stage: Stage
-    cache: EndlessCache = field(default_factory=EndlessCache)
     tally: Tally = field(default_factory=Tally)
     better: int = 0
 
 
 @dataclass(slots=True)
 class Patient:
-    """A family. number: of the family. name: stable. counted: as the requests are, in the cache of all."""
+    """A family. name: stable. counted: as the requests are, in the cache of all. fixed: cache of all fixed bodies."""
 
-    number: int
     name: str
     options: DoctorOptions
+    fixed: BoundedCache
     counted: Tally = field(default_factory=Tally)
     stages: list[StageCount] = field(default_factory=list)
     kept: list[Packed] = field(default_factory=list)
@@ -75,7 +72,7 @@ class Patient:
         """One more request. Examines the family where enough of its requests have lost something."""
         self.counted.add(tokens, cached)
         if self.stages:
-            self._count(case)
+            self._count(case, tokens - cached)
         elif self.is_watched:
             self._keep(case, tokens, cached)
         else:
@@ -122,23 +119,17 @@ class Patient:
         if not self.stages:
             for each in self.kept:
                 self.let_go.add(each.tokens, each.cached)
-        for case in cases if self.stages else ():
-            self._count(case)
+        for case, each in zip(cases, self.kept, strict=True) if self.stages else ():
+            self._count(case, each.tokens - each.cached)
         self.kept, self.kept_bytes = [], 0
 
-    def _count(self, case: Case) -> None:
-        """Count a request as each stage's fixes would have it."""
-        # One cache for each stage: before the first one the request is counted in the cache of all.
-        computed: int | None = None
-        for count in self.stages:
+    def _count(self, case: Case, computed: int) -> None:
+        """Count a request, of which so many tokens were computed, as each stage's fixes would have it."""
+        for number, count in enumerate(self.stages):
             count.stage.chain.observe(case.body)
-            blocks = case.counting.blocks(count.stage.chain.apply(case.body), case.endpoint)
-            tokens, cached = put_all(count.cache, blocks, case.counting.block_tokens)
+            # What other stages make of a body is not in the cache of this one.
+            blocks = case.counting.blocks(count.stage.chain.apply(case.body), case.endpoint, apart=f"stage {number}")
+            tokens, cached = put_all(self.fixed, blocks, case.counting.block_tokens)
             count.tally.add(tokens, cached)
-            if computed is not None:
-                count.better += computed - (tokens - cached) >= self.options.block_tokens
+            count.better += computed - (tokens - cached) >= self.options.block_tokens
             computed = tokens - cached
-
-    def bodies(self) -> Iterator[JsonObject]:
-        """Those that are kept."""
-        return (each.unpacked().body for each in self.kept)

@@ -34,13 +34,16 @@ class Counting:
         self._by_tokenizer, self._bytes_per_token = options.tokenizer is not None, options.bytes_per_token
         self._blocking = Blocking(options.block_tokens, options.tokenizer, options.bytes_per_token)
 
-    def blocks(self, body: JsonObject, endpoint: Endpoint) -> list[PromptBlocks]:
-        """One for each prompt of the body. Raises BrokenLine where it has none that can be told."""
+    def blocks(self, body: JsonObject, endpoint: Endpoint, apart: str | None = None) -> list[PromptBlocks]:
+        """One for each prompt of the body. Raises BrokenLine where it has none that can be told.
+
+        apart: blocks of different words are never the same.
+        """
         prompt = read_prompt(endpoint, body)
         if prompt.problem is not None or not prompt.contents:
             raise BrokenLine(prompt.problem or f"its prompt cannot be told: {prompt.untold}")
         date = None if self._by_tokenizer else _handed_date(body)
-        namespace = ":".join(filter(None, (prompt.model, adapter_of(body), date))) or None
+        namespace = ":".join(filter(None, (prompt.model, adapter_of(body), date, apart))) or None
         told = [ToldPrompt(content, namespace, prompt.namespace.salt, prompt.exact) for content in prompt.contents]
         blocked = [self._blocking.blocked(LoggedRequest(0.0, each)) for each in told]
         return [PromptBlocks(each.blocks[: each.full_blocks], each.prompt_tokens) for each in blocked]

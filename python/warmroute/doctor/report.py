@@ -23,6 +23,7 @@ class Finding:
     shortened unless the texts were asked for. left_request, right_request: which two, counted from 0.
     requests: how many of the family compute more than they would with the fix. tokens_lost: prompt tokens computed that
     need not have been. prefill_s_lost: the same in GPU seconds. share_lost: of all prompt tokens that were computed.
+    example: the body of `right_request` as it was sent, if those are kept. family_requests: of the family in all.
     cached_share_before, cached_share_after: of the family's prompt tokens, in one cache without end; `after` counts the
     bodies that `fix` makes. fix: also does what is needed first, where something in front breaks the prefix as well.
     """
@@ -46,6 +47,7 @@ class Finding:
     cached_share_after: float
     suggestion: str
     fix: Fix
+    example: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

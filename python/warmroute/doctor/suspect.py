@@ -43,11 +43,15 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A suspect that convinces. advice: what to do, as the beginning of a sentence."""
+    """A suspect that convinces.
+
+    advice: what to do, as the beginning of a sentence. least_better: part of the requests that the fix must help.
+    """
 
     kind: Kind
     fix: Fix
     advice: str
+    least_better: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

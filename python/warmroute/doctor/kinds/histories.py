@@ -18,6 +18,7 @@ _SHOWN = 400
 _MOST_NEW = 2
 # A conversation is put together again up to so many messages.
 _MOST_MESSAGES = 4_000
+_MOST_REMEMBERED = 16_000
 # A single cut or summary costs once, and a context has to end somewhere.
 _FEWEST_CUTS = 2
 
@@ -39,7 +40,7 @@ class Recalled:
         """Remember a body's order of messages, where it is not known yet."""
         messages = [each for each in messages_of(body, self.endpoint) if zone_of(each) is not Zone.SYSTEM]
         keys = [said(each) for each in messages]
-        for at in range(1, len(messages) - 1):
+        for at in range(1, len(messages) - 1) if len(self.before) < _MOST_REMEMBERED else ():
             self.before.setdefault((keys[at], keys[at + 1]), messages[at - 1])
 
     def apply(self, body: JsonObject) -> JsonObject:
@@ -76,7 +77,7 @@ class RecalledThoughts:
     def observe(self, body: JsonObject) -> None:
         """Remember each message that was sent with its reasoning."""
         for items in _with_thoughts(messages_of(body, self.endpoint)):
-            if _is_thoughtful(items):
+            if _is_thoughtful(items) and len(self.thought) < _MOST_REMEMBERED:
                 self.thought.setdefault(said(items[-1]), items)
 
     def apply(self, body: JsonObject) -> JsonObject:

@@ -3,6 +3,8 @@
 import re
 
 _OWNER_WORDS = """
+organización organização organizzazione organisatie organisaties tarifa tariffa tarief plano piano abo kundennummer
+clienti clienta kunden benutzerin klant gebruiker usuarios clientes azienda cuentas inquilina arrendatario locatária
 user users username customer client account tenant organisation organization company team member session name e-mail
 email mail phone tel telephone profile plan subscription address city employee patient student caller speaking talking
 assisting helping locale region workspace department signed logged contact benutzer nutzer nutzerin kunde kundin

@@ -31,8 +31,10 @@ PATTERNS: dict[Kind, "re.Pattern[str]"] = {
 _MASK = re.compile("\0+")
 # Of the requests that have the field: a unit in more of them is shared text.
 _STABLE = 0.75
-_FEWEST_VALUES = 3
+_FEWEST_VALUES, _FEWEST_UNNAMED = 3, 5
 _RISING = 0.7
+# Of the requests that must have a label in common; those that a fix must help where nothing tells what the text is.
+_LABELLED, _LEAST_BETTER = 0.8, 0.5
 # Characters of shared text that must follow in a field: what differs at the end is what is asked.
 _SHORTEST_SHARED = 64
 _MOST_UNITS = 4_000
@@ -162,10 +164,11 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
     pattern = None if kind in (Kind.USER_DATA, Kind.SYSTEM_PROMPT, Kind.OTHER) else PATTERNS[kind]
     fix = MovedUnits(suspect.path, cases[0].endpoint, stable, in_front, pattern)
     moved = [tuple(units_) for case in cases if (units_ := fix.moved(case.body))]
-    if len(set(moved)) < min(_FEWEST_VALUES, len(cases)):
+    if len(set(moved)) < (_FEWEST_UNNAMED if kind is Kind.OTHER else min(_FEWEST_VALUES, len(cases))):
         return None
     what = _outlined(moved[0], suspect)
-    return Verdict(kind, fix, f"move `{what}` from `{field_name(suspect.path)}` to the last user message")
+    advice = f"move `{what}` from `{field_name(suspect.path)}` to the last user message"
+    return Verdict(kind, fix, advice, _LEAST_BETTER if kind is Kind.OTHER else 0.0)
 
 
 def _outlined(moved: Sequence[str], suspect: Suspect) -> str:
@@ -218,14 +221,17 @@ def _first_number(moved: Sequence[str], pattern: "re.Pattern[str]") -> float | N
 
 
 def _is_of_owner(cases: Sequence[Case], fix: MovedUnits) -> bool:
-    """Whether words beside it tell of a user or a tenant, or each of the envelope's users has one of their own."""
-    if any(OWNER.search(unit) for case in cases[:8] for unit in fix.moved(case.body)):
+    """Whether the same word beside it tells of a user or a tenant, or each user of the envelope has one of their own."""
+    moved = [units_ for case in cases if (units_ := tuple(fix.moved(case.body)))]
+    words = Counter(word for units_ in moved for word in {found.lower() for found in OWNER.findall("".join(units_))})
+    if words and max(words.values()) >= _LABELLED * len(moved):
         return True
-    by_owner: dict[str, set[tuple[str, ...]]] = {}
+    by_owner: dict[str, list[tuple[str, ...]]] = {}
     for case in cases:
         if case.user is not None:
-            by_owner.setdefault(case.user, set()).add(tuple(fix.moved(case.body)))
-    return len(by_owner) > 1 and all(len(values) == 1 for values in by_owner.values())
+            by_owner.setdefault(case.user, []).append(tuple(fix.moved(case.body)))
+    returning = [values for values in by_owner.values() if len(values) > 1]
+    return len(returning) > 1 and all(len(set(values)) == 1 for values in returning)
 
 
 GROUP = KindGroup(_detect, _judge)
