@@ -151,9 +151,10 @@ class Diagnosis:
                 count.tally.tokens + patient.let_go.tokens,
                 count.tally.cached + patient.let_go.cached,
             )
-            lost = max(0, before.computed - after.computed) // len(count.stage.found)
-            for found in count.stage.found:
-                yield self._told(patient, count, found, before, after, lost)
+            lost = before.computed - after.computed
+            # By a few requests it looked like more.
+            for found in count.stage.found if lost >= self.options.least_gain * before.tokens else ():
+                yield self._told(patient, count, found, before, after, lost // len(count.stage.found))
             before = after
 
     def _told(

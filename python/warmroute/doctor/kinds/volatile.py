@@ -37,6 +37,7 @@ _RISING = 0.7
 _LABELLED, _LEAST_BETTER = 0.8, 0.5
 # Characters of shared text that must follow in a field: what differs at the end is what is asked.
 _SHORTEST_SHARED = 64
+_LEAST_SHARED = 0.25  # of the field
 _MOST_UNITS = 4_000
 _OUTLINED = 40
 
@@ -77,14 +78,15 @@ class MovedUnits:
         parts = units(text) if isinstance(text, str) else []
         kept, moved = list[str](), list[str]()
         behind = sum(len(part) for part in parts if key(part) in self.stable)
+        least = max(_SHORTEST_SHARED, _LEAST_SHARED * sum(map(len, parts)))
         for part in parts:
             is_stable = key(part) in self.stable
             behind -= len(part) if is_stable else 0
-            (moved if not is_stable and self._is_meant(part, behind) else kept).append(part)
+            (moved if not is_stable and self._is_meant(part, behind >= least) else kept).append(part)
         return kept, moved
 
-    def _is_meant(self, unit: str, behind: int) -> bool:
-        if not unit.strip() or (behind < _SHORTEST_SHARED and not self.in_front):
+    def _is_meant(self, unit: str, text_follows: bool) -> bool:
+        if not unit.strip() or not (text_follows or self.in_front):
             return False
         return self.pattern is None or self.pattern.search(unit) is not None
 
