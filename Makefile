@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-PYTHON_SOURCES := python tests tests_vllm bench chaos tools fuzz
+PYTHON_SOURCES := python tests tests_vllm bench chaos examples tools fuzz
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 PROFILE ?= release
 TRACES ?= $(wildcard ../shared/traces)
@@ -65,6 +65,7 @@ format: setup ## format the code
 .PHONY: bench
 bench: build ## measure everything; results go to bench/results as JSON and from there into the documents
 	$(BIN)/python bench/prefix_index.py
+	$(BIN)/python bench/decision.py
 	$(BIN)/python bench/kv_ingest.py
 	$(BIN)/python bench/tokenize.py
 	$(BIN)/python bench/relay.py
@@ -74,6 +75,10 @@ bench: build ## measure everything; results go to bench/results as JSON and from
 .PHONY: bench-index
 bench-index: build ## measure the index: lookups and stores beside Dynamo's, memory, growth
 	$(BIN)/python bench/prefix_index.py --json
+
+.PHONY: bench-decision
+bench-decision: build ## measure decisions in fleets of 8, 96 and 1,000 workers, from token ids to a booked worker
+	$(BIN)/python bench/decision.py --json
 
 .PHONY: bench-ingest
 bench-ingest: build ## measure KV events from sockets until a lookup sees them, beside Dynamo's indexer

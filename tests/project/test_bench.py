@@ -30,9 +30,9 @@ _BESIDE_DYNAMO = {
 }
 
 
-def run(script: str, without: str = "--without-dynamo", timeout_s: float = 50) -> dict[str, Any]:
-    """The one JSON object that a quick run without the others prints."""
-    command = [sys.executable, f"bench/{script}.py", "--json", "--quick", without]
+def run(script: str, *flags: str, timeout_s: float = 50) -> dict[str, Any]:
+    """The one JSON object that a quick run prints."""
+    command = [sys.executable, f"bench/{script}.py", "--json", "--quick", *flags]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stderr
     shown: dict[str, Any] = json.loads(done.stdout)
@@ -40,7 +40,7 @@ def run(script: str, without: str = "--without-dynamo", timeout_s: float = 50) -
 
 
 def test_the_index_is_measured() -> None:
-    shown = run("prefix_index")
+    shown = run("prefix_index", "--without-dynamo")
     assert all(shown[name] > 0 for name in _INDEX_FIGURES)
     assert all(shown[name] is None for name in _BESIDE_DYNAMO)
     assert shown["after_removal"].keys() == {"rss_start", "rss_end", "nodes_start", "nodes_end"}
@@ -49,8 +49,22 @@ def test_the_index_is_measured() -> None:
     assert {row["tokens"] for row in shown["scaling"]["prompt_tokens"]} == {1_024, 4_096}
 
 
+def test_decisions_are_measured() -> None:
+    shown = run("decision")
+    fleets = ["4", "40"]
+    assert [list(shown[f"decision_us_{figure}"]) for figure in ("p50", "p99", "max")] == [fleets] * 3
+    for fleet in shown["fleets"]:
+        assert all(count > 0 for count in fleet["requests_in_flight"].values())
+        assert fleet["settle_us"]["repeats"] > 0
+        for found in fleet["decision_us"].values():
+            assert found.keys() == shown["prompt_tokens"].keys() == fleet["parts_us"].keys()
+            for of_length in found.values():
+                assert 0 < of_length["all"]["median"] <= of_length["all"]["p99"] <= of_length["all"]["max"]
+                assert of_length["by_case"].keys() == {"nobody", "one", "some", "head"}
+
+
 def test_the_intake_of_events_is_measured() -> None:
-    shown = run("kv_ingest")
+    shown = run("kv_ingest", "--without-dynamo")
     assert shown["warmroute_blocks_per_s"] > 0
     assert shown["dynamo_blocks_per_s"] is None
     assert shown["loop_stall_ms_max"] >= shown["loop_stall_ms_p99"] >= 0
@@ -59,7 +73,7 @@ def test_the_intake_of_events_is_measured() -> None:
 
 @pytest.mark.timeout(300)  # the load generator may have to be built
 def test_the_relay_is_measured() -> None:
-    shown = run("relay", "--without-peers", 280)
+    shown = run("relay", "--without-peers", timeout_s=280)
     assert shown["cpu_ratio_over_best_peer"]["200B"] is None
     assert shown["cells"].keys() == {"direct", "warmroute"}
     cells = shown["cells"]["warmroute"][0]
