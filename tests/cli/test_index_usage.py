@@ -1,15 +1,11 @@
 """`warmroute index`: what it says and how it exits, whatever answers or lies in its way. Real routers: tests/e2e."""
 
-import contextlib
 import json
-import threading
-from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cli.answering import answering, error
 from warmroute.cli.main import main
 from warmroute.gateway.state_file import LaneState, SavedState, encode, read, write
 
@@ -25,40 +21,6 @@ _STATS = {
     "source": "this router", "router": "0.1.0", "lanes": [_LANE], "counts": {"blocks": 12345, "orphans": 0},
     "state_file": {"path": "/s/8080.index", "saved_s_ago": 12.0, "bytes": 4096, "problem": None},
 }  # fmt: skip
-
-
-@contextlib.contextmanager
-def answering(pages: Mapping[str, tuple[int, bytes]]) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A server that answers `METHOD path` with these; its URL and what it was asked."""
-    asked: list[tuple[str, bytes]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            asked.append((f"{self.command} {self.path}", body))
-            status, answer = pages.get(asked[-1][0], (404, b"<html>nothing here</html>"))
-            self.send_response(status)
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        do_POST = do_GET
-
-        def log_message(self, *words: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def error(message: str) -> bytes:
-    return json.dumps({"error": {"message": message, "code": "x"}}).encode()
 
 
 def test_nobody_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,10 +7,7 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
-
 from warmroute.cli import router_page
-from warmroute.cli.router_page import RouterUnreachable
 from warmroute.config import LONGEST_S
 from warmroute.errors import ConfigError
 
@@ -77,10 +74,7 @@ def _page(worker: str, **more: Any) -> str:
 
 
 def _told(data: bytes, url: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise RouterUnreachable(f"what {url} sent is not understood ({error}): is it of the same version?") from error
+    return router_page.told(data, dict[str, Any], url)
 
 
 def _tell(arguments: argparse.Namespace, report: dict[str, Any], text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from warmroute.cli import index_table, router_page
-from warmroute.cli.router_page import PageRefused, RouterUnreachable
+from warmroute.cli.router_page import PageRefused, RouterUnreachable, told
 from warmroute.errors import ConfigError
 from warmroute.gateway.index_report import (
     CheckReport,
@@ -96,7 +96,7 @@ def _stats(arguments: argparse.Namespace) -> int:
     if arguments.file is not None:
         report = report_of_file(_saved(arguments.file), str(arguments.file), time.time())
     else:
-        report = _told(router_page.get(arguments.url, _PAGE), IndexReport, arguments.url)
+        report = told(router_page.get(arguments.url, _PAGE), IndexReport, arguments.url)
     _write(arguments, report, index_table.print_stats)
     return 0
 
@@ -134,7 +134,7 @@ def _given(url: str, state: SavedState, lane: LaneState) -> tuple[LoadedLane, ..
     """Hand over one lane of `state`. One by one: a router bounds the size of a body, and a fleet's is larger."""
     body = b"".join(encode(SavedState(state.saved_at, state.router, (lane,))))
     try:
-        return _told(router_page.post(url, _PAGE + "/load", body), LoadReport, url).lanes
+        return told(router_page.post(url, _PAGE + "/load", body), LoadReport, url).lanes
     except PageRefused as error:
         if error.status != 413:
             raise
@@ -146,7 +146,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.file is not None:
         report = check_of_file(_saved(arguments.file))
     else:
-        report = _told(router_page.post(arguments.url, _PAGE + "/check"), CheckReport, arguments.url)
+        report = told(router_page.post(arguments.url, _PAGE + "/check"), CheckReport, arguments.url)
     _write(arguments, report, index_table.print_check)
     if report.undecided is not None:
         return 2
@@ -168,13 +168,6 @@ def _decoded(data: bytes, url: str) -> SavedState:
         return decode(data)
     except UnusableState as error:
         raise RouterUnreachable(f"what {url} sent is no dump: {error}") from error
-
-
-def _told(data: bytes, kind: type[_Report], url: str) -> _Report:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise RouterUnreachable(f"what {url} sent is not understood ({error}): is it of the same version?") from error
 
 
 def _write(arguments: argparse.Namespace, report: _Report, as_table: Callable[[_Report], None]) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+from typing import TypeVar
 
 import aiohttp
+import msgspec
 
 from warmroute.errors import WarmrouteError
 from warmroute.gateway.cross_site import NOT_A_FORM
@@ -12,6 +14,7 @@ DEFAULT_URL = "http://127.0.0.1:8081"
 """Where `warmroute serve` has its own pages when it is told nothing else."""
 KEY_VARIABLE = "WARMROUTE_ADMIN_KEY"
 """The environment's name for the key that the router's pages want where it has `--api-keys`."""
+_Report = TypeVar("_Report")
 # A router answers at once; a large index takes a while to be written out.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=120.0)
 
@@ -21,11 +24,12 @@ class RouterUnreachable(WarmrouteError):
 
 
 class PageRefused(WarmrouteError):
-    """The router answered a request with an error of its own."""
+    """The router answered a request with an error of its own, in `body`."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, body: bytes) -> None:
         super().__init__(message)
         self.status = status
+        self.body = body
 
 
 def get(url: str, path: str) -> bytes:
@@ -43,6 +47,14 @@ def delete(url: str, path: str) -> bytes:
     return _ask(url, "DELETE", path)
 
 
+def told(data: bytes, kind: type[_Report], url: str) -> _Report:
+    """What a page of the router at `url` says. Raises RouterUnreachable where it is nothing of that kind."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise RouterUnreachable(f"what {url} sent is not understood ({error}): is it of the same version?") from error
+
+
 def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
     async def exchange() -> bytes:
         async with (
@@ -50,7 +62,7 @@ def _ask(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
             session.request(method, url.rstrip("/") + path, data=body, headers=_headers()) as response,
         ):
             if response.status >= 400:
-                raise PageRefused(response.status, await _message(response))
+                raise PageRefused(response.status, await _message(response), await response.read())
             return await response.read()
 
     try:

@@ -40,7 +40,7 @@ def read_bodies(names: Sequence[str], *, path: str | None, as_text: bool) -> lis
 
 
 def _bodies(name: str, path: str | None, as_text: bool) -> Iterator[NamedBody]:
-    data = _read(name)
+    data = content_of(name)
     if as_text:
         yield NamedBody(name, _completion(data, name), "/v1/completions")
         return
@@ -87,7 +87,8 @@ def _decoded(data: bytes) -> Any:
         return None
 
 
-def _read(name: str) -> bytes:
+def content_of(name: str) -> bytes:
+    """What is in a file; `-` is standard input. Raises ConfigError."""
     try:
         if name == "-":
             return sys.stdin.buffer.read()
