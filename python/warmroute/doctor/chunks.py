@@ -6,6 +6,7 @@ alone still share nearly all of their pieces.
 
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from warmroute.doctor.leaves import Leaf
 
@@ -14,6 +15,8 @@ _SHORTEST = 16
 _SPACES = b" \t\r\x0b\x0c"
 # Pieces of a request beyond this many are not looked at: half a megabyte of prose.
 _MOST = 8_192
+# Characters from which on a text is likely to come again as it is, and its pieces are kept.
+_REPEATED = 512
 
 
 def pieces(text: str) -> list[bytes]:
@@ -31,12 +34,21 @@ def weighed(leaves: Iterable[Leaf]) -> dict[int, int]:
     """The hash of each piece, with its bytes. Hashes hold within this process only."""
     found: dict[int, int] = {}
     for leaf in leaves:
-        for piece in pieces(leaf.text):
-            if len(piece) >= _SHORTEST:
-                found[hash(piece)] = len(piece)
+        if len(leaf.text) >= _REPEATED:
+            found.update(_kept_pieces(leaf.text))
+        elif leaf.text:
+            found.update(_weighed(leaf.text))
         if len(found) > _MOST:
             break
     return found
+
+
+def _weighed(text: str) -> dict[int, int]:
+    return {hash(piece): len(piece) for piece in pieces(text) if len(piece) >= _SHORTEST}
+
+
+# Prompts repeat their long texts; those of some hundred applications are kept.
+_kept_pieces = lru_cache(maxsize=256)(_weighed)
 
 
 def shared_bytes(pieces_of: dict[int, int], other: dict[int, int]) -> int:

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from warmroute.doctor.case import Case
 from warmroute.doctor.examination import Found
-from warmroute.doctor.family import Families, signature
+from warmroute.doctor.family import Families
 from warmroute.doctor.leaves import Leaf
 from warmroute.doctor.options import DoctorOptions
 from warmroute.doctor.patient import Patient, StageCount
@@ -84,7 +84,7 @@ class Diagnosis:
             self._drop(str(error))
             return
         self._counted.add(tokens, cached)
-        number = self._families.of(signature(case.leaves, case.endpoint, logged.application))
+        number = self._families.of(case.leaves, case.endpoint, logged.application)
         patient = self._patient(number, case.leaves)
         kept_bytes = patient.kept_bytes
         patient.take(case, tokens, cached)

@@ -1,8 +1,9 @@
 """Which requests belong together: those that share a long text, wherever it stands, or go on from one another."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from warmroute.doctor.chunks import weighed
 from warmroute.doctor.leaves import Leaf, Zone
@@ -12,52 +13,52 @@ from warmroute.openai_api import Endpoint
 _SAME_HEAD, _SAME_BEGINNING = 0.5, 0.5
 _SHORT_HEAD_BYTES = 256
 _MOST_PIECES = 512
+_IN_HEAD = (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)
 # Families that share a piece: a sentence that many applications have tells little.
 _MOST_FAMILIES = 8
 # Of memory for a piece or a turn that is remembered.
 _BYTES_EACH = 300
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
-    """What a request is known by.
+    """What a request is known by: its texts, and what keeps families apart, which is the endpoint and the application."""
 
-    kin: what keeps families apart: the endpoint and the application. exact: its tools and system prompt as they are.
-    head: pieces of these. beginning: of these and the first message. turns: its messages up to each, the last one left
-    out; all_turns: up to the last one.
-    """
-
+    leaves: Sequence[Leaf]
     kin: Hashable
-    exact: Hashable
-    head: dict[int, int]
-    beginning: dict[int, int]
-    turns: tuple[int, ...]
-    all_turns: int | None
 
+    @cached_property
+    def _head(self) -> list[Leaf]:
+        return [leaf for leaf in self.leaves if leaf.zone in _IN_HEAD]
 
-def signature(leaves: list[Leaf], endpoint: Endpoint, application: str | None) -> Signature:
-    """Of a request by its texts."""
-    head = [leaf for leaf in leaves if leaf.zone in (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)]
-    first = next((leaf.message for leaf in leaves if leaf.zone not in (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)), None)
-    beginning = [leaf for leaf in leaves if leaf.message == first and leaf.zone is not Zone.SYSTEM]
-    pieces = weighed(head)
-    turns = tuple(_turns(leaves))
-    return Signature(
-        kin=(endpoint, application),
-        exact=hash(tuple((leaf.zone, leaf.text) for leaf in head)) if head else None,
-        head=pieces,
-        beginning=_first(pieces | weighed(beginning)),
-        turns=turns[:-1],
-        all_turns=turns[-1] if turns else None,
-    )
+    @cached_property
+    def exact(self) -> Hashable:
+        """Its tools and system prompt as they are; None where it has none."""
+        return hash(tuple((leaf.zone, leaf.text) for leaf in self._head)) if self._head else None
+
+    @cached_property
+    def head(self) -> dict[int, int]:
+        """Pieces of these."""
+        return weighed(self._head)
+
+    @cached_property
+    def beginning(self) -> dict[int, int]:
+        """Pieces of these and of the first message."""
+        first = next((leaf.message for leaf in self.leaves if leaf.zone not in _IN_HEAD), None)
+        message = [leaf for leaf in self.leaves if leaf.message == first and leaf.zone not in _IN_HEAD]
+        return _first(self.head | weighed(message))
+
+    @cached_property
+    def turns(self) -> tuple[int, ...]:
+        """A hash for each message that is not the system's, covering all before it."""
+        return tuple(_turns(self.leaves))
 
 
 def _first(pieces: dict[int, int]) -> dict[int, int]:
     return dict(list(pieces.items())[:_MOST_PIECES]) if len(pieces) > _MOST_PIECES else pieces
 
 
-def _turns(leaves: list[Leaf]) -> Iterator[int]:
-    """A hash for each message that is not the system's, covering all before it."""
+def _turns(leaves: Sequence[Leaf]) -> Iterator[int]:
     covered, current = 0, -1
     for leaf in leaves:
         if leaf.message < 0 or leaf.zone is Zone.SYSTEM:
@@ -79,8 +80,14 @@ class Families:
         self.count = 0
         self.forgotten = 0
 
-    def of(self, request: Signature) -> int:
+    def of(self, leaves: Sequence[Leaf], endpoint: Endpoint, application: str | None) -> int:
         """The number of a request's family, a new one where it is like none."""
+        request = Signature(leaves, (endpoint, application))
+        exact = request.exact and self._by_piece.get((request.kin, "exact", request.exact))
+        if exact:
+            # As most requests are: what it is known by is known.
+            self._remember_turns(request, exact[-1])
+            return exact[-1]
         family = self._known(request)
         if family is None:
             family = self.count
@@ -89,10 +96,7 @@ class Families:
         return family
 
     def _known(self, request: Signature) -> int | None:
-        exact = self._by_piece.get((request.kin, "exact", request.exact)) if request.exact is not None else None
-        if exact:
-            return exact[-1]
-        for turn in reversed(request.turns):
+        for turn in reversed(request.turns[:-1]):
             before = self._by_piece.get((request.kin, "turns", turn))
             if before:
                 return before[-1]
@@ -114,10 +118,14 @@ class Families:
     def _remember(self, request: Signature, family: int) -> None:
         if request.exact is not None:
             self._note((request.kin, "exact", request.exact), family)
-        if request.all_turns is not None:
-            self._note((request.kin, "turns", request.all_turns), family)
         for piece in request.beginning:
             self._note((request.kin, piece), family)
+        self._remember_turns(request, family)
+
+    def _remember_turns(self, request: Signature, family: int) -> None:
+        """That a request went so far: one that goes on from it is found by that, whatever its system prompt is."""
+        if request.turns:
+            self._note((request.kin, "turns", request.turns[-1]), family)
         while len(self._by_piece) > self._most:
             self._by_piece.popitem(last=False)
             self.forgotten += 1

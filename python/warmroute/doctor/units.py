@@ -2,20 +2,30 @@
 
 import re
 
-# A full stop behind a number ends no sentence: "3. März". Chinese, Japanese, Hindi and Arabic have marks of their own.
-_END = re.compile(r"(?<=[^\W\d_][.!?])[ \t]+(?=\S)|(?<=[)\"'”»][.!?])[ \t]+(?=\S)|(?<=[。！？।؟])(?=.)|\n+")
+# Where a unit may end; a full stop behind a number ends no sentence: "3. März". Chinese, Japanese, Hindi and Arabic
+# have marks of their own.
+_CLOSING = ")\"'”»"
+_END = re.compile(r"[.!?][ \t]+|[。！？।؟]|\n+")
 
 
 def units(text: str) -> list[str]:
     """The units of a text, each with what follows it up to the next; joined they are the text."""
     found, start = [], 0
     for end in _END.finditer(text):
-        if end.end() > start:
+        if _ends(text, end):
             found.append(text[start : end.end()])
             start = end.end()
     if start < len(text):
         found.append(text[start:])
     return found
+
+
+def _ends(text: str, mark: "re.Match[str]") -> bool:
+    begin = mark.start()
+    if text[begin] not in ".!?":
+        return True
+    before = text[begin - 1] if begin else " "
+    return before.isalpha() or before in _CLOSING
 
 
 def key(unit: str) -> str:

@@ -75,7 +75,7 @@ class MovedUnits:
 
     def _split(self, body: JsonObject) -> tuple[list[str], list[str]]:
         text = value_at(body, self.path)
-        parts = units(text) if isinstance(text, str) else []
+        parts = self._parts(text) if isinstance(text, str) else []
         kept, moved = list[str](), list[str]()
         behind = sum(len(part) for part in parts if key(part) in self.stable)
         least = max(_SHORTEST_SHARED, _LEAST_SHARED * sum(map(len, parts)))
@@ -84,6 +84,12 @@ class MovedUnits:
             behind -= len(part) if is_stable else 0
             (moved if not is_stable and self._is_meant(part, behind >= least) else kept).append(part)
         return kept, moved
+
+    def _parts(self, text: str) -> list[str]:
+        """The units; a line that is shared as a whole is one."""
+        lines = text.split("\n")
+        ended = [*(line + "\n" for line in lines[:-1]), *lines[-1:]]
+        return [part for line in ended for part in ([line] if key(line) in self.stable else units(line))]
 
     def _is_meant(self, unit: str, text_follows: bool) -> bool:
         if not unit.strip() or not (text_follows or self.in_front):
@@ -154,7 +160,7 @@ def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def stable_units(cases: Sequence[Case], path: Path) -> frozenset[str]:
     """The units that nearly all requests have in a field."""
     texts = [text for case in cases if isinstance(text := value_at(case.body, path), str)]
-    counts = Counter(unit for text in texts for unit in set(map(key, units(text))))
+    counts = Counter(unit for text in texts for unit in set(map(key, [*text.split("\n"), *units(text)])))
     return frozenset(unit for unit, many in counts.items() if many >= max(2, _STABLE * len(texts)))
 
 
