@@ -87,15 +87,14 @@ TEMPLATE_DATE: tuple[Scenario, ...] = (
     handed_to_template,
 )
 
+# With the firm's name, or two families could be of one application.
 _SHORT_SYSTEMS = (
-    "Answer with one word: spam or ham.",
-    "Label: positive or negative?",
-    "Translate into plain English.",
-    "Nur ja oder nein antworten.",
-    "Réponds par oui ou non.",
-    "Responde solo con un número.",
-    "判断情感是正面还是负面。",
-    "一言で答えてください。",
+    "{firm}: spam or ham?",
+    "{firm}: yes or no?",
+    "{firm}: one word.",
+    "{firm}: ja oder nein?",
+    "{firm} : oui ou non ?",
+    "{firm}: ¿sí o no?",
 )
 _MANNERS = ("Be brief.", "No lists.", "No emoji.", "No links.", "Stay calm.", "Never guess.", "Use no jargon.")
 _BLOCK_BYTES = BLOCK_TOKENS * BYTES_PER_TOKEN
@@ -105,25 +104,24 @@ _AROUND = 28
 
 def shorter_than_a_block(rng: Random) -> Case:
     """A system prompt of a few words, and questions of a few words."""
-    app = _brief_app(rng, rng.choice(_SHORT_SYSTEMS))
-    asked = _brief_questions(rng, app)
-    return _short(app, asked)
+    app = _brief_app(rng)
+    return _short(app, _brief_questions(rng, app))
 
 
 def lost_in_the_last_block(rng: Random) -> Case:
     """One full block, and nearly another, in front of questions of a few words."""
-    text = rng.choice(_SHORT_SYSTEMS)
-    wanted = 2 * _BLOCK_BYTES - _AROUND - 4
+    app = _brief_app(rng)
+    text, most = app.system, 2 * _BLOCK_BYTES - _AROUND - 4
     for more in rng.sample(_MANNERS, len(_MANNERS)):
-        if len(text.encode()) + len(more) < wanted:
+        if len(text.encode()) + len(more) < most:
             text = f"{text} {more}"
-    app = _brief_app(rng, text)
+    app = replace(app, system=text)
     return _short(app, _brief_questions(rng, app))
 
 
-def _brief_app(rng: Random, system: str) -> Application:
+def _brief_app(rng: Random) -> Application:
     app = application(rng, languages=("english", "german", "french", "spanish"), tools=(0, 0))
-    return replace(app, system=system)
+    return replace(app, system=rng.choice(_SHORT_SYSTEMS).format(firm=app.voice.firm))
 
 
 def _brief_questions(rng: Random, app: Application) -> list[Asked]:
