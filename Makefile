@@ -92,6 +92,10 @@ bench-tokenize: build ## measure what a prompt's tokens cost, beside the tokeniz
 bench-relay: build ## measure what a request costs on its way through the router, beside the Rust routers and nginx
 	$(BIN)/python bench/relay.py --json
 
+.PHONY: bench-doctor
+bench-doctor: build ## measure how right the doctor is on a labelled corpus, what its fixes are worth, and what it can read
+	$(BIN)/python bench/doctor.py --json
+
 .PHONY: bench-trust
 bench-trust: build ## compare the simulator with the same work really sent to emulated engines, for 20 minutes
 	$(BIN)/python bench/simulator_trust.py
