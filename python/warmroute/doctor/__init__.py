@@ -8,7 +8,7 @@ Nothing is rewritten on its way to an engine: the fix makes a body for a person 
 from warmroute.doctor.diagnosis import diagnose
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.options import DoctorOptions
-from warmroute.doctor.report import Finding, Fix, Report
+from warmroute.doctor.report import Finding, Fix, Report, Told, ToldReport, told
 from warmroute.request_log.logged import Logged
 
-__all__ = ["DoctorOptions", "Finding", "Fix", "Kind", "Logged", "Report", "diagnose"]
+__all__ = ["DoctorOptions", "Finding", "Fix", "Kind", "Logged", "Report", "Told", "ToldReport", "diagnose", "told"]

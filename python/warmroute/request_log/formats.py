@@ -56,7 +56,7 @@ FORMATS: Sequence[LogFormat] = (
     ),
     LogFormat("mooncake", "Mooncake's JSONL of hash_ids", mooncake.fits, mooncake.MooncakeReader),
     LogFormat("dynamo", "Dynamo's request traces", dynamo.fits, lambda _: dynamo.DynamoReader()),
-    LogFormat("vllm", "vLLM's log, with --enable-log-requests", None, lambda _: vllm.VllmReader()),
+    LogFormat(vllm.NAME, "vLLM's log, with --enable-log-requests", None, lambda _: vllm.VllmReader()),
     LogFormat(
         "litellm",
         "LiteLLM's StandardLoggingPayload, or spend logs",
@@ -71,7 +71,7 @@ FORMATS: Sequence[LogFormat] = (
         lambda _: BodyReader(opentelemetry.read_bodies),
         opentelemetry.read_bodies,
     ),
-    LogFormat("har", "HTTP archives", har.fits, lambda _: BodyReader(har.read_bodies), har.read_bodies),
+    LogFormat(har.NAME, "HTTP archives", har.fits, lambda _: BodyReader(har.read_bodies), har.read_bodies),
     LogFormat(
         "bodies",
         "JSONL of OpenAI or Anthropic bodies with times",

@@ -16,6 +16,7 @@ from warmroute.request_log.fields import inner, json_object, name_in, time_in
 from warmroute.request_log.logged import Logged
 from warmroute.request_log.request import BrokenLine
 
+NAME = "har"
 _SESSION_HEADERS = ("x-session-id", "session_id", "x-session-affinity")
 _APPLICATION_HEADERS = ("x-application", "x-title")
 _USER_HEADERS = ("x-user-id", "x-tenant-id")

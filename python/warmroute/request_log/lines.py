@@ -30,6 +30,16 @@ def read_lines(name: str) -> Iterator[tuple[int, bytes | None]]:
         raise ConfigError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
 
 
+def read_whole(name: str) -> bytes | None:
+    """All bytes of a file, or of standard input; None where they are more than `LONGEST_LINE`. Raises ConfigError."""
+    try:
+        with _opened(name) as file:
+            data = file.read(LONGEST_LINE + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+    return data if len(data) <= LONGEST_LINE else None
+
+
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
     number = 0
     while line := file.readline(LONGEST_LINE + 1):

@@ -30,6 +30,7 @@ from warmroute.request_log.fields import first, json_object, time_in
 from warmroute.request_log.request import BrokenLine, LoggedRequest, ToldPrompt
 from warmroute.request_log.times import seconds
 
+NAME = "vllm"
 _RECEIVED = re.compile(r"Received request (\S+?): ")
 _DETAILS = re.compile(r"Request (\S+?) details: ")
 _ANSWERED = re.compile(r"Generated response (\S+?)(?: \((streaming delta|streaming complete)\))?: ")
