@@ -54,7 +54,17 @@ def finding(kind: Kind, field: str, requests: tuple[int, int], family_requests: 
 
 
 def report(*findings: Finding) -> Report:
-    return Report(10, 2, 1_000, 0.1, 0.9, 16, 4.0, list(findings))
+    return Report(
+        requests=10,
+        families=2,
+        prompt_tokens=1_000,
+        cached_share=0.1,
+        possible_share=0.9,
+        block_tokens=16,
+        bytes_per_token=4.0,
+        dropped={},
+        findings=list(findings),
+    )
 
 
 def positions(corpus: Corpus, family: int) -> tuple[int, int]:
