@@ -17,6 +17,7 @@ from warmroute.errors import WarmrouteError
 _COMMANDS = {
     "serve": "route requests to the workers that hold their prefixes",
     "tokens": "show what a prompt becomes, where two prompts part, whether an engine sees the same",
+    "explain": "show which worker a request would get, what each would cost, what would change that",
     "index": "look into what a router knows of the engines' caches; keep, load and check it",
     "drain": "have a worker finish what it has and get nothing more, before it is stopped",
     "keys": "make API keys for the router's clients and operators",
@@ -24,6 +25,7 @@ _COMMANDS = {
     "simulate": "compare policies on a workload, on modelled engines, in virtual time",
     "replay": "tell what prefix-aware routing would give the traffic in a log of yours",
     "anonymize": "take the texts out of a log, for 'replay' elsewhere",
+    "doctor": "find what breaks the prefixes of a log's requests, what it costs and how to mend it",
     "demo": "show what prefix-aware routing gives, on emulated engines",
 }
 

@@ -47,7 +47,7 @@ def _lengthened(message: JsonObject, endpoint: Endpoint, text: str) -> Any:
 
 
 def _in_last_turn(body: JsonObject, endpoint: Endpoint, text: str) -> JsonObject:
-    """In the last turn that is the user's; where there are no turns, before the last paragraph, which is gone on from."""
+    """In the last turn of the user; where there are no turns, before the last paragraph, which is gone on from."""
     path = prompt_path(body, endpoint)
     if path is None:
         return body

@@ -22,7 +22,7 @@ _BYTES_EACH = 300
 
 @dataclass(frozen=True)
 class Signature:
-    """What a request is known by: its texts, and what keeps families apart, which is the endpoint and the application."""
+    """What a request is known by: its texts; and what keeps families apart: the endpoint, the application."""
 
     leaves: Sequence[Leaf]
     kin: Hashable
@@ -72,7 +72,7 @@ def _turns(leaves: Sequence[Leaf]) -> Iterator[int]:
 
 
 class Families:
-    """Numbers the families of requests as they come. What has not been met for long is forgotten beyond `memory_bytes`."""
+    """Numbers the families of requests as they come. What was not met for long is forgotten beyond `memory_bytes`."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._most = max(1_000, memory_bytes // _BYTES_EACH)

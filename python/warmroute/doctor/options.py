@@ -16,8 +16,8 @@ class DoctorOptions:
 
     tokenizer: the model's; without one a token is `bytes_per_token` bytes. prefill_tokens_per_s: what a lost token
     costs. memory_bytes: bound of what is kept, beside the program itself. shown_characters: of a text that differs,
-    unless `show_text`. least_gain: part of a family's prompt tokens that a fix must save to be told. keep_examples: each
-    finding has the body of one of its requests.
+    unless `show_text`. least_gain: part of a family's prompt tokens that a fix must save to be told. keep_examples:
+    each finding has the body of one of its requests.
     """
 
     block_tokens: int = BLOCK_TOKENS

@@ -115,7 +115,7 @@ class BoundedCache:
 
 
 def first_missing(hashes: Sequence[int], held: set[int]) -> int:
-    """The number of leading blocks that are held. A hash covers what is before it: where one is held, all before are."""
+    """The number of leading blocks that are held. A hash covers what is before it: where one is, all before are."""
     return bisect_left(range(len(hashes)), True, key=lambda at: hashes[at] not in held)
 
 

@@ -14,8 +14,8 @@ from warmroute.doctor.report import Fix
 class Clue:
     """What one pair of requests shows.
 
-    path: of the field in which they part, at character `at`. left, right: what either has there. detail: what the kind's
-    own judgement needs to know.
+    path: of the field in which they part, at character `at`. left, right: what either has there. detail: what the
+    kind's own judgement needs to know.
     """
 
     kind: Kind
@@ -58,8 +58,8 @@ class Verdict:
 class KindGroup:
     """Kinds that are found and mended alike.
 
-    detect: the clues of a pair; empty where it shows none of these kinds. judge: what a suspect comes to by all requests
-    of the family; None where it does not convince.
+    detect: the clues of a pair; empty where it shows none of these kinds. judge: what a suspect comes to by all
+    requests of the family; None where it does not convince.
     """
 
     detect: Callable[[Pair], Sequence[Clue]]

@@ -1,4 +1,4 @@
-"""Addresses of the same thing that are another one in each request: signed for a while, or from one of several hosts."""
+"""Addresses of one thing that are another one in each request: signed for a while, or of one of several hosts."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -65,7 +65,10 @@ _FORMS = (
     _WEEKDAY,
 )
 _PIECE = "(?:" + "|".join(f"(?:{form})" for form in _FORMS) + ")"
-_BETWEEN = r"(?:[\s,،、;(（\-–|]{0,3}(?:(?:at|um|à|às|a las|alle|om|в|o|the|le|el|den|der|den|kl\.?|الساعة|को|में)\s)?[\s(]{0,2})"
+_BETWEEN = (
+    r"(?:[\s,،、;(（\-–|]{0,3}"
+    r"(?:(?:at|um|à|às|a las|alle|om|в|o|the|le|el|den|der|den|kl\.?|الساعة|को|में)\s)?[\s(]{0,2})"
+)
 DATE_TIME = re.compile(rf"{_PIECE}(?:{_BETWEEN}{_PIECE}){{0,5}}(?:[)）])?{_ZONE}", re.IGNORECASE)
 """A date, a time, or both with what stands between them."""
 
@@ -73,7 +76,8 @@ EPOCH = re.compile(r"(?<![\w.+-])1\d{9}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?(?![\w.]*
 """Seconds since 1970 from 2001 to 2033, or a smaller unit of them."""
 
 WRITTEN_BY_TEMPLATES = re.compile(
-    r"today(?:'s|’s)? date(?: is)?\s?:?|current date(?: is)?\s?:?|the current date is|(?:knowledge cutoff|cutting knowledge)",
+    r"today(?:'s|’s)? date(?: is)?\s?:?|current date(?: is)?\s?:?|the current date is|knowledge cutoff"
+    r"|cutting knowledge",
     re.IGNORECASE,
 )
 """The words around the date that chat templates of known models write."""

@@ -194,7 +194,7 @@ def _drift(left: Any, right: Any, path: Path) -> Path | None:
 def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
     endpoint = cases[0].endpoint
     advice = _ADVICE[suspect.kind]
-    if suspect.kind is Kind.WHITE_SPACE and _is_json(suspect, cases):
+    if suspect.kind is Kind.WHITE_SPACE and _is_json(suspect):
         return Verdict(
             suspect.kind, OneForm(Kind.KEY_ORDER, endpoint), "write JSON with the same white space each time"
         )
@@ -204,7 +204,7 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
     return Verdict(suspect.kind, OneForm(suspect.kind, endpoint), advice)
 
 
-def _is_json(suspect: Suspect, cases: Sequence[Case]) -> bool:
+def _is_json(suspect: Suspect) -> bool:
     """Whether the white space is that of JSON in the text: it may stand within its strings elsewhere."""
     pair, clue = suspect.clues[0]
     texts = [value_at(side.body, suspect.path) for side in (pair.left, pair.right)]

@@ -40,7 +40,8 @@ DOCUMENT = re.compile(
     re.IGNORECASE,
 )
 SUMMARY = re.compile(
-    r"summar|recap|so far|earlier in|previous(?:ly)? (?:conversation|discussed)|zusammenfass|bisher|résumé|jusqu|resumen"
-    r"|hasta ahora|anterior|кратк|резюме|итог|ранее|摘要|总结|概要|要約|これまで|ملخص|سابق|सारांश|अब तक|요약|compact",
+    r"summar|recap|so far|earlier in|previous(?:ly)? (?:conversation|discussed)|zusammenfass|bisher|résumé|jusqu"
+    r"|resumen|hasta ahora|anterior|кратк|резюме|итог|ранее|摘要|总结|概要|要約|これまで|ملخص|سابق|सारांश|अब तक|요약"
+    r"|compact",
     re.IGNORECASE,
 )

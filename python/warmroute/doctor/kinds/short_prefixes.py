@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from os.path import commonprefix
 
 from warmroute.doctor.case import Case, Pair
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.leaves import Leaf, Path, field_name, replaced, value_at
 from warmroute.doctor.suspect import Clue, Suspect, Verdict
+from warmroute.doctor.units import common_prefix
 from warmroute.openai_api import JsonObject
 
 _FEWEST_REQUESTS = 4
@@ -55,8 +55,8 @@ def short_prefix(cases: Sequence[Case]) -> tuple[Suspect, Verdict] | None:
     clue = Clue(Kind.SHORT_PREFIX, path, len(beginning), left.leaves[-1].text[:_SHOWN], right.leaves[-1].text[:_SHOWN])
     suspect = Suspect(Kind.SHORT_PREFIX, path, [(Pair(left, right), clue)])
     advice = (
-        f"the shared beginning ends after {shared} tokens, within a block of {counting.block_tokens}: put {missing} more "
-        f"tokens that all share behind `{field_name(path)}`, or let the engine use smaller blocks"
+        f"the shared beginning ends after {shared} tokens, within a block of {counting.block_tokens}: put {missing} "
+        f"more tokens that all share behind `{field_name(path)}`, or let the engine use smaller blocks"
     )
     return suspect, Verdict(Kind.SHORT_PREFIX, Padded(path, beginning, counting.padding(missing)), advice)
 
@@ -68,7 +68,7 @@ def _parting(left: Case, right: Case) -> tuple[Path, str] | None:
         if a.path != b.path:
             break
         if a.text != b.text:
-            shared = commonprefix([a.text, b.text])
+            shared = a.text[: common_prefix(a.text, b.text)]
             if shared and before is None:
                 return a.path, shared
             break

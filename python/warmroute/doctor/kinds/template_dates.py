@@ -76,8 +76,8 @@ def _options(pair: Pair) -> Sequence[Clue]:
     return []
 
 
-def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
-    _, clue = suspect.clues[0]
+def _judge(suspect: Suspect, _: Sequence[Case]) -> Verdict | None:
+    clue = suspect.clues[0][1]
     where = "pin it with `chat_template_kwargs`, or write the date into the last user message"
     return Verdict(suspect.kind, PinnedDate(suspect.path, clue.left), f"the chat template writes today's date: {where}")
 

@@ -229,7 +229,7 @@ def _first_number(moved: Sequence[str], pattern: "re.Pattern[str]") -> float | N
 
 
 def _is_of_owner(cases: Sequence[Case], fix: MovedUnits) -> bool:
-    """Whether the same word beside it tells of a user or a tenant, or each user of the envelope has one of their own."""
+    """Whether one word beside it tells of a user or a tenant, or each user of the envelope has one of their own."""
     moved = [units_ for case in cases if (units_ := tuple(fix.moved(case.body)))]
     words = Counter(word for units_ in moved for word in {found.lower() for found in OWNER.findall("".join(units_))})
     if words and max(words.values()) >= _LABELLED * len(moved):
