@@ -7,12 +7,14 @@ takes, on another core.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,6 +30,8 @@ _POOL = 60
 """Of each program so many sentences are made; messages take some at random, each with a number of its own."""
 _QUESTION, _ANSWER = 10, 7
 _SPEED_SAMPLE = 2_000
+_TOLD_EVERY = 10_000
+_POLLED_EVERY_S = 0.01
 
 
 @dataclass(slots=True)
@@ -161,23 +165,42 @@ def _run(arguments: Sequence[str], log: Iterator[bytes]) -> _Ran:
     with tempfile.TemporaryFile() as output:
         command = [sys.executable, "-m", "warmroute", "doctor", *arguments]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output)
-        _write(process, log)
+        peak = max(_write(process, log), _peak_rss_until_it_ends(process.pid))
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         told = output.read()
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    cpu_s = usage.ru_utime + usage.ru_stime
-    return _Ran(told, time.monotonic() - begun, cpu_s, usage.ru_maxrss * 1024)
+    return _Ran(told, time.monotonic() - begun, usage.ru_utime + usage.ru_stime, peak)
 
 
-def _write(process: "subprocess.Popen[bytes]", log: Iterator[bytes]) -> None:
-    """All of the log; a command that ends sooner is judged by its exit code."""
+def _write(process: "subprocess.Popen[bytes]", log: Iterator[bytes]) -> int:
+    """All of the log; a command that ends sooner is judged by its exit code. The peak so far."""
     assert process.stdin is not None
+    peak = 0
     try:
         with process.stdin as pipe:
-            for line in log:
+            for number, line in enumerate(log, 1):
                 pipe.write(line)
+                if number % _TOLD_EVERY == 0:
+                    peak = _peak_rss_bytes(process.pid)
+                    print(f"{number:,} requests written, {peak / 2**20:,.0f} MiB", file=sys.stderr)
     except BrokenPipeError:
         print("the command did not read all of the log", file=sys.stderr)
+    return peak
+
+
+def _peak_rss_until_it_ends(pid: int) -> int:
+    """The peak is asked for while there is somebody to ask: what `wait` tells begins with that of the parent."""
+    peak = 0
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        peak = max(peak, _peak_rss_bytes(pid))
+        time.sleep(_POLLED_EVERY_S)
+    return peak
+
+
+def _peak_rss_bytes(pid: int) -> int:
+    """The most that a process has had in memory since it became what it is; 0 where it has ended."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return 0 if found is None else int(found[1]) * 1024
