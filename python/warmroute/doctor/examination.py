@@ -121,7 +121,7 @@ class Examination:
 
     def _found(self, suspect: Suspect, verdict: Verdict) -> Found:
         """What is told of a suspect: nothing that holds on to the requests, of which a log has many."""
-        pair, clue = suspect.clues[0]
+        pair, clue = suspect.first
         sent = {case.position: case.body for case in self._sent} if self.options.keep_examples else {}
         return Found(
             verdict=verdict,
@@ -170,10 +170,10 @@ class Examination:
         suspects: dict[tuple[Kind, Path], tuple[Suspect, KindGroup]] = {}
         for pair, loss in self._losing_pairs(counted):
             for group, clues in ((group, group.detect(pair)) for group in KINDS):
-                fresh = [clue for clue in clues if (clue.kind, clue.path) not in self._refused]
+                fresh = [clue for clue in clues if (clue.kind, clue.place) not in self._refused]
                 for clue in fresh:
-                    at = clue.kind, clue.path
-                    suspect, _ = suspects.setdefault(at, (Suspect(clue.kind, clue.path), group))
+                    at = clue.kind, clue.place
+                    suspect, _ = suspects.setdefault(at, (Suspect(clue.kind, clue.place), group))
                     suspect.clues.append((pair, clue))
                     suspect.weight += loss
                 if fresh:

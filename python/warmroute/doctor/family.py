@@ -11,7 +11,7 @@ from warmroute.openai_api import Endpoint
 
 # Of the tools and the system prompt; of these and the first message, where they are short.
 _SAME_HEAD, _SAME_BEGINNING = 0.5, 0.5
-_SHORT_HEAD_BYTES = 256
+_LONG_HEAD = 256
 _MOST_PIECES = 512
 _IN_HEAD = (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)
 # Families that share a piece: a sentence that many applications have tells little.
@@ -42,11 +42,17 @@ class Signature:
         return weighed(self._head)
 
     @cached_property
+    def has_long_head(self) -> bool:
+        """Whether these tell enough."""
+        return sum(len(leaf.text) for leaf in self._head) >= _LONG_HEAD
+
+    @cached_property
     def beginning(self) -> dict[int, int]:
-        """Pieces of these and of the first message."""
-        first = next((leaf.message for leaf in self.leaves if leaf.zone not in _IN_HEAD), None)
-        message = [leaf for leaf in self.leaves if leaf.message == first and leaf.zone not in _IN_HEAD]
-        return _first(self.head | weighed(message))
+        """Pieces of these and of the first message; of all messages where these are short."""
+        others = [leaf for leaf in self.leaves if leaf.zone not in _IN_HEAD]
+        if self.has_long_head:
+            others = [leaf for leaf in others if leaf.message == others[0].message]
+        return _first(self.head | weighed(others))
 
     @cached_property
     def turns(self) -> tuple[int, ...]:
@@ -100,9 +106,8 @@ class Families:
             before = self._by_piece.get((request.kin, "turns", turn))
             if before:
                 return before[-1]
-        head = sum(request.head.values())
         pieces, least = request.beginning, _SAME_BEGINNING
-        if head >= _SHORT_HEAD_BYTES:
+        if request.has_long_head:
             pieces, least = request.head, _SAME_HEAD
         found = self._most_alike(request.kin, pieces, least)
         return self._most_alike(request.kin, request.beginning, _SAME_BEGINNING) if found is None else found

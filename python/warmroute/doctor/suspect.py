@@ -15,7 +15,8 @@ class Clue:
     """What one pair of requests shows.
 
     path: of the field in which they part, at character `at`. left, right: what either has there. detail: what the
-    kind's own judgement needs to know.
+    kind's own judgement needs to know. gathered_by: what clues of the kind are gathered by, where they are of one thing
+    at several fields.
     """
 
     kind: Kind
@@ -24,6 +25,12 @@ class Clue:
     left: str
     right: str
     detail: Any = None
+    gathered_by: Path | None = None
+
+    @property
+    def place(self) -> Path:
+        """What clues are gathered by."""
+        return self.path if self.gathered_by is None else self.gathered_by
 
 
 @dataclass(slots=True)
@@ -34,6 +41,11 @@ class Suspect:
     path: Path
     clues: list[tuple[Pair, Clue]] = field(default_factory=list)
     weight: float = 0.0
+
+    @property
+    def first(self) -> tuple[Pair, Clue]:
+        """The clue that stands first in the prompt."""
+        return min(self.clues, key=lambda each: [step if isinstance(step, int) else -1 for step in each[1].path])
 
     @property
     def shows_same_conversation(self) -> bool:

@@ -5,7 +5,7 @@ import re
 # Where a unit may end; a full stop behind a number ends no sentence: "3. März". Chinese, Japanese, Hindi and Arabic
 # have marks of their own.
 _CLOSING = ")\"'”»"
-_END = re.compile(r"[.!?][ \t]+|[。！？।؟]|\n+")
+_END = re.compile(r"[.!?][ \t]+|[。！？।؟]\s*|\n+")
 
 
 def units(text: str) -> list[str]:

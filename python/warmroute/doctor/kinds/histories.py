@@ -113,7 +113,7 @@ def _thoughts(pair: Pair) -> Sequence[Clue]:
             return []
         if a != b and _is_thoughtful(a) != _is_thoughtful(b):
             path = message_path(pair.left, pair.left.first_message + before)
-            return [Clue(Kind.REASONING_DROPPED, path, 0, _shown(a), _shown(b))]
+            return [Clue(Kind.REASONING_DROPPED, path, 0, _shown(a), _shown(b), gathered_by=("messages",))]
         before += len(a)
     return []
 

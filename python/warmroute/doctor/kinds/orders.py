@@ -203,9 +203,8 @@ def _messages(pair: Pair) -> Sequence[Clue]:
     if not is_shuffled(left, right, lambda key: len(str(key))):
         return []
     at = _parting(left, right)
-    return [
-        Clue(Kind.EXAMPLE_ORDER, message_path(pair.left, at), 0, _shown(sides[0][at]), _shown(sides[1][at]), "turns")
-    ]
+    shown = _shown(sides[0][at]), _shown(sides[1][at])
+    return [Clue(Kind.EXAMPLE_ORDER, message_path(pair.left, at), 0, *shown, "turns", ("messages",))]
 
 
 def _parting(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
