@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,6 +11,7 @@ from router.fleet import Fleet, blocks
 from warmroute.diagnostics.explain import View, explain
 from warmroute.diagnostics.metrics import RouterMetrics, prediction_result
 from warmroute.diagnostics.state_metrics import StateCollector
+from warmroute.policy import Candidate, Cost, PolicyRequest
 from warmroute.router import Outcome, Router
 
 
@@ -38,6 +41,52 @@ def test_a_loss_to_load_is_said() -> None:
     fleet.router.table.book(fleet.workers["B"], "other", 1_000_000, None)
     told = explain(fleet.route(fleet.request(blocks("a", "b", "c"))))
     assert told["because"] == "it holds 0 of 48 prompt tokens; a worker that holds 32 costs more because of its load"
+
+
+def test_the_runner_up_is_told_with_what_tells_it_from_the_winner() -> None:
+    fleet = Fleet("ABC")
+    for name, held in (("A", 4), ("B", 3), ("C", 1)):
+        fleet.holds(name, blocks(*"abcd"[:held]))
+    told = explain(fleet.route(fleet.request(blocks(*"abcdef"))))
+    winner, second, _ = told["workers"]
+    told_of = told["runner_up"]
+    assert (winner["worker"], told_of["worker"], second["worker"]) == ("http://A:1", "http://B:1", "http://B:1")
+    assert told_of["gap"] == second["cost"] - winner["cost"]
+    assert told_of["terms"] == {name: second["terms"][name] - winner["terms"][name] for name in winner["terms"]}
+    assert told_of["gap"] == pytest.approx(sum(told_of["terms"].values()))
+    changes = {(each["worker"], each["figure"]): each["needed"] for each in told_of["changes"]}
+    assert changes["http://B:1", "cached_tokens"] == 5 * 16
+    assert changes["http://A:1", "cached_tokens"] == 2 * 16
+    assert (told["eligible"], told_of["wins_if_idle"], told_of["unchangeable"]) == (3, False, None)
+    assert told == json.loads(json.dumps(told))
+
+
+def test_of_equals_the_winner_is_the_first_line() -> None:
+    fleet = Fleet("ABCDEFGH")
+    for _ in range(8):
+        told = explain(fleet.router.explain(fleet.request(blocks("a")), 0.0, fleet.rng))
+        assert told["workers"][0]["worker"] == told["worker"] != told["runner_up"]["worker"]
+        assert told["runner_up"]["gap"] == 0.0
+
+
+class Broken:
+    """Has no costs."""
+
+    name = "broken"
+    unit = "nothing"
+
+    def costs(self, request: PolicyRequest, candidates: Sequence[Candidate], rng: random.Random) -> list[Cost]:
+        raise ZeroDivisionError
+
+
+def test_whoever_decided_in_place_of_a_broken_policy_is_asked_again() -> None:
+    fleet = Fleet("AB")
+    fleet.router.policy = Broken()
+    fleet.router.table.book(fleet.workers["B"], "other", 10, None)
+    told = explain(fleet.route(fleet.request(blocks("a"))))
+    assert told["policy"] == "least-loaded"
+    changes = {(each["worker"], each["figure"]): each["needed"] for each in told["runner_up"]["changes"]}
+    assert changes["http://A:1", "requests"] == 2
 
 
 def test_the_rank_and_what_is_known_of_its_cache_are_said() -> None:

@@ -1,10 +1,12 @@
-"""A decision in words and numbers: what each worker would have cost, and of what that cost is made."""
+"""A decision in words and numbers: what each worker would have cost, the terms of that cost, what would change it."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from warmroute.block import Overlap
+from warmroute.diagnostics.counterfactual import Change, counterfactual, runner_up
 from warmroute.openai_api import Match
 from warmroute.router import Decision, Refusal, WorkerCost
 from warmroute.worker import Lane
@@ -29,13 +31,13 @@ class View(StrEnum):
 
 
 def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View | None] = lambda _: None) -> dict[str, Any]:
-    """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest.
+    """A decision or refusal as a JSON object; workers are listed from the cheapest to the dearest, the winner first.
 
     `view_of`: what is known of a lane's cache, or None where nothing speaks against what the router goes by.
     """
     if isinstance(verdict, Refusal):
         return {"refused": verdict.reason.value, "detail": verdict.detail}
-    lines = sorted(verdict.considered, key=lambda line: line.cost.total)
+    lines = sorted(verdict.considered, key=lambda line: (line.cost.total, line.lane is not verdict.lane))
     reason = because(verdict)
     if view_of(verdict.lane) is View.PARTIAL:
         reason += "; KV events of this worker were lost, so it may hold more"
@@ -50,6 +52,8 @@ def explain(verdict: Decision | Refusal, view_of: Callable[[Lane], View | None] 
         "match": verdict.request.match,
         "reason": verdict.request.untold,
         "because": reason,
+        "runner_up": _runner_up(verdict),
+        "eligible": verdict.eligible,
         "workers": [_line(line, view_of(line.lane)) for line in lines],
     }
 
@@ -85,12 +89,51 @@ def _of_tokens(decision: Decision, most: int) -> str:
     return f"{held}; a worker that holds {most} costs more because of its load"
 
 
+def _runner_up(decision: Decision) -> dict[str, Any] | None:
+    """The cheapest of the others, how its terms differ from the winner's, and what would have had it win."""
+    position = runner_up(decision)
+    if position is None:
+        return None
+    line, winner = decision.considered[position], decision.chosen
+    names = dict.fromkeys((*winner.cost.terms, *line.cost.terms))
+    found = counterfactual(decision, position)
+    return {
+        "worker": line.worker,
+        "rank": line.lane.rank,
+        "gap": _finite(line.cost.total - winner.cost.total),
+        "terms": _all_finite({name: line.cost.terms.get(name, 0) - winner.cost.terms.get(name, 0) for name in names}),
+        "changes": [_change(decision, change) for change in found.changes],
+        "wins_if_idle": found.wins_if_idle,
+        "unchangeable": found.unchangeable,
+    }
+
+
+def _change(decision: Decision, change: Change) -> dict[str, Any]:
+    candidate = decision.candidates[change.position]
+    return {
+        "worker": candidate.worker.id,
+        "rank": candidate.lane.rank,
+        "figure": change.figure,
+        "now": change.now,
+        "needed": change.needed,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity, by which a policy may rule out a worker."""
+    return value if math.isfinite(value) else None
+
+
+def _all_finite(terms: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in terms.items()}
+
+
 def _line(line: WorkerCost, view: View | None) -> dict[str, Any]:
     return {
         "worker": line.worker,
         "rank": line.lane.rank,
-        "cost": line.cost.total,
-        "terms": dict(line.cost.terms),
+        "cost": _finite(line.cost.total),
+        "terms": _all_finite(line.cost.terms),
         "overlap": overlap_blocks(line.overlap),
         "cached_tokens": line.cached_tokens,
         "session_tokens": line.session_tokens,

@@ -58,9 +58,9 @@ TAKE_BACK = Description(
     parameters=_NAMED,
 )
 EXPLAIN = Description(
-    "The decision that a request would get now, without sending it",
+    "The decision that a request would get now, without sending it, and what would have had to change for another",
     {
-        200: Content("a decision", types.Explanation),
+        200: Content("a decision: each worker's cost, and the runner-up", types.Explanation),
         400: Content("the body is no request of the endpoint", types.ErrorPage),
         404: Content("no worker serves the model", types.ExplainedRefusal),
         503: _NO_WORKER_READY,

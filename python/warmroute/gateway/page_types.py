@@ -6,6 +6,7 @@ Those of the pages about the index stand in `warmroute.gateway.index_report`.
 from typing import Literal, NotRequired, TypedDict
 
 from warmroute.diagnostics.explain import View
+from warmroute.diagnostics.lever import Figure
 from warmroute.gateway.origin import Origin
 from warmroute.gateway.tokenizer_check import Standing
 from warmroute.openai_api import Match
@@ -183,12 +184,12 @@ class OverlapReport(TypedDict):
 
 
 class ConsideredWorker(TypedDict):
-    """What one worker would have cost, and of what that is made."""
+    """What one worker would have cost, and of what that is made; null stands for infinite."""
 
     worker: str
     rank: int | None
-    cost: float
-    terms: dict[str, float]
+    cost: float | None
+    terms: dict[str, float | None]
     overlap: OverlapReport
     cached_tokens: int
     session_tokens: int
@@ -197,8 +198,42 @@ class ConsideredWorker(TypedDict):
     queued_tokens: int
 
 
+class ChangeReport(TypedDict):
+    """One figure of one worker, and its nearest value with which another worker would surely get the request.
+
+    `needed`: null where no value would do, as far as all of the prompt or none of it, no load, or any number of it.
+    """
+
+    worker: str
+    rank: int | None
+    figure: Figure
+    now: int
+    needed: int | None
+
+
+class RunnerUp(TypedDict):
+    """The cheapest of the other workers. All that it tells was found by asking the policy again.
+
+    `gap`: by how much it is dearer than the winner. `terms`: its own less the winner's: those above 0 speak for the
+    winner, those below 0 for it. `changes`: of its own figures, with which it would win, and of the winner's, with
+    which that would lose. `wins_if_idle`: whether it would surely win without any load. `unchangeable`: why nothing is
+    known to change the decision, such as chance.
+    """
+
+    worker: str
+    rank: int | None
+    gap: float | None
+    terms: dict[str, float | None]
+    changes: list[ChangeReport]
+    wins_if_idle: bool | None
+    unchangeable: str | None
+
+
 class Explanation(TypedDict):
-    """The decision that a request would get now; workers from the cheapest to the dearest."""
+    """The decision that a request would get now; workers from the cheapest to the dearest.
+
+    `eligible`: how many workers could get it; of a large fleet `workers` are some of them only.
+    """
 
     worker: str
     rank: int | None
@@ -210,6 +245,8 @@ class Explanation(TypedDict):
     match: Match
     reason: str | None
     because: str
+    runner_up: RunnerUp | None
+    eligible: int
     workers: list[ConsideredWorker]
 
 

@@ -12,7 +12,7 @@ from warmroute.block import BlockHashes, Namespace, Overlap
 from warmroute.cache_model import Tail
 from warmroute.errors import RefusalReason
 from warmroute.openai_api import Match
-from warmroute.policy import Candidate, Cost
+from warmroute.policy import Candidate, Cost, Policy, PolicyRequest
 from warmroute.worker import Booking, Lane, Sign, Worker, WorkerId
 
 _BUSY = (429, 503)
@@ -91,7 +91,11 @@ class Foundation:
 
 @dataclass(slots=True)
 class Decision:
-    """Which worker and which of its lanes, and why: the cost of each candidate split in its terms."""
+    """Which worker and which of its lanes, and why: the cost of each candidate split in its terms.
+
+    asked: what `decided_by` was asked about the candidates, so that it can be asked again.
+    eligible: how many workers could have got it; of a large fleet some of them only are candidates.
+    """
 
     request: RouteRequest
     worker: Worker
@@ -105,6 +109,9 @@ class Decision:
     position: int
     candidates: Sequence[Candidate] = field(repr=False)
     costs: Sequence[Cost] = field(repr=False)
+    asked: PolicyRequest = field(repr=False)
+    decided_by: Policy = field(compare=False, repr=False)
+    eligible: int
     foundation: Foundation = field(compare=False, repr=False)
     session_tokens: Sequence[int] = field(default=(), compare=False, repr=False)
     booking: Booking | None = field(default=None, compare=False)

@@ -195,6 +195,9 @@ class Router:
             position=position,
             candidates=candidates,
             costs=costs,
+            asked=asked,
+            decided_by=policy,
+            eligible=len(workers),
             foundation=self._foundation(chosen, holding, lookup),
             session_tokens=[each.session_tokens for each in holdings] if held else (),
         )

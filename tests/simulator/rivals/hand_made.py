@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 from warmroute.block import Overlap
-from warmroute.policy import Candidate, Policy, PolicyRequest, cheapest
+from warmroute.policy import POLICIES, Candidate, Policy, PolicyRequest, cheapest
 from warmroute.router import Decision, Outcome, RouteRequest
 from warmroute.router.decision import Foundation
 from warmroute.worker import Booking, Lane, LaneKey, Load, LoadReport, Rates, Worker, WorkerFacts, WorkerKey, WorkerSpec
@@ -91,6 +91,9 @@ def decision(
         position=position,
         candidates=candidates,
         costs=(),
+        asked=asked(token_ids, now=now),
+        decided_by=POLICIES["least-loaded"](),
+        eligible=len(candidates),
         foundation=Foundation(followed=True, settled=True, block_size=chosen.block_size),
         booking=Booking(chosen.worker, chosen.lane, request_id, count),
     )
