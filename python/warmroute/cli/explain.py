@@ -10,9 +10,10 @@ import msgspec
 
 from warmroute.cli import explain_view, router_page
 from warmroute.cli.router_page import PageRefused
-from warmroute.cli.tokens_body import NamedBody, content_of
+from warmroute.cli.tokens_body import content_of
 from warmroute.errors import ConfigError
 from warmroute.gateway.page_types import ExplainedRefusal, Explanation
+from warmroute.openai_api import Endpoint, guess_endpoint
 
 _PAGE = "/warmroute/explain"
 _MOST_SHOWN = 10
@@ -59,9 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask, and show; the exit code says whether a worker would get the request."""
     if arguments.workers < 1:
         raise ConfigError("--workers must be at least 1")
-    named = NamedBody(arguments.body, content_of(arguments.body), arguments.path)
     try:
-        told = router_page.told(router_page.post(arguments.url, _page(named), named.body), Explanation, arguments.url)
+        told = _asked(arguments.url, arguments.body, arguments.path)
     except PageRefused as error:
         refusal = _refusal(error)
         if arguments.json:
@@ -76,12 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _page(named: NamedBody) -> str:
-    if named.path is not None:
-        return f"{_PAGE}?{urlencode({'path': named.path})}"
-    # Said here in the command's own terms; the router guesses the same.
-    _ = named.endpoint
-    return _PAGE
+def _asked(url: str, file: str, path: str | None) -> Explanation:
+    body = content_of(file)
+    if path is None and guess_endpoint(body) is Endpoint.OTHER:
+        # The router guesses the same, but would speak of its query.
+        raise ConfigError(f"{file} has no messages, prompt or input; name its endpoint with --path /v1/...")
+    page = _PAGE if path is None else f"{_PAGE}?{urlencode({'path': path})}"
+    return router_page.told(router_page.post(url, page, body), Explanation, url)
 
 
 def _refusal(error: PageRefused) -> ExplainedRefusal:

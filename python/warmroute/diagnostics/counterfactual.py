@@ -22,7 +22,7 @@ _BLIND = "the policy says the same whatever workers hold and have to do, so no c
 class Change:
     """One figure of the candidate at `position`, and the nearest value with which the decision surely is another.
 
-    needed: None where no value would do, as far as a prompt held whole or not at all, no load, or `LARGEST_COUNT` more.
+    needed: None where none of those tried would do: up to a prompt held whole, nothing of it, no load, `LARGEST_COUNT`.
     """
 
     position: int

@@ -201,7 +201,7 @@ class ConsideredWorker(TypedDict):
 class ChangeReport(TypedDict):
     """One figure of one worker, and its nearest value with which another worker would surely get the request.
 
-    `needed`: null where no value would do, as far as all of the prompt or none of it, no load, or any number of it.
+    `needed`: null where none of those tried would do, up to all of the prompt, nothing of it, no load, or any number.
     """
 
     worker: str
