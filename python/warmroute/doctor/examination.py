@@ -155,16 +155,15 @@ class Examination:
         return _computed(counts(self._settled)) - _computed(counts(self._fixed(found)))
 
     def _saves_enough(self, before: Sequence[Case], after: Sequence[Case]) -> bool:
-        """A hundredth of the family's tokens, and a block for each request that is better off."""
+        """A hundredth of the family's tokens, or more; and a block for at least one request, or for more."""
         old, new = counts(before), counts(after)
         saved = [a.computed - b.computed for a, b in zip(old, new, strict=True)]
         gain, better = sum(saved), [each for each in saved if each >= self.options.block_tokens]
         tokens = sum(each.tokens for each in old)
-        return (
-            bool(better)
-            and gain >= self.options.least_gain * tokens
-            and gain >= self.options.block_tokens * len(better)
-        )
+        verdicts = [found.verdict for found in self._pending]
+        least_gain = max(self.options.least_gain, *(each.least_gain for each in verdicts))
+        least_better = max(each.least_better for each in verdicts) * len(saved)
+        return gain >= least_gain * tokens and len(better) >= max(1.0, least_better)
 
     def _heaviest(self, counted: Sequence[Tally]) -> tuple[Suspect, KindGroup] | None:
         suspects: dict[tuple[Kind, Path], tuple[Suspect, KindGroup]] = {}

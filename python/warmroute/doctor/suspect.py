@@ -57,13 +57,15 @@ class Suspect:
 class Verdict:
     """A suspect that convinces.
 
-    advice: what to do, as the beginning of a sentence. least_better: part of the requests that the fix must help.
+    advice: what to do, as the beginning of a sentence. least_better, least_gain: part of the requests that the fix must
+    help, and of their tokens that it must save, beyond what is asked of all.
     """
 
     kind: Kind
     fix: Fix
     advice: str
     least_better: float = 0.0
+    least_gain: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

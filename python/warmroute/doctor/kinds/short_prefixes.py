@@ -46,9 +46,12 @@ def short_prefix(cases: Sequence[Case]) -> tuple[Suspect, Verdict] | None:
     (path, beginning), many = places.most_common(1)[0]
     if many < _SHARING * (len(cases) - 1):
         return None
-    left, right = next(pair for pair in pairwise(ordered) if _parting(*pair) == (path, beginning))
-    counting = left.counting
-    shared = counting.shared_tokens(left.body, right.body, left.endpoint)
+    pairs = [pair for pair in pairwise(ordered) if _parting(*pair) == (path, beginning)]
+    counting = cases[0].counting
+    # What some of them ask may begin alike as well.
+    shares = [counting.shared_tokens(left.body, right.body, left.endpoint) for left, right in pairs]
+    shared = min(shares)
+    left, right = pairs[shares.index(shared)]
     missing = -shared % counting.block_tokens
     if shared < _SHORTEST_TOKENS or not missing:
         return None

@@ -33,8 +33,10 @@ _MASK = re.compile("\0+")
 _STABLE = 0.75
 _FEWEST_VALUES, _FEWEST_UNNAMED = 3, 5
 _RISING = 0.7
-# Of the requests that must have a label in common; those that a fix must help where nothing tells what the text is.
-_LABELLED, _LEAST_BETTER = 0.8, 0.5
+# Of the requests that must have a label in common.
+_LABELLED = 0.8
+# Where nothing tells what the text is: of the requests those that the fix must help, of the tokens those it must save.
+_LEAST_BETTER, _LEAST_GAIN = 0.5, 0.05
 # Characters of shared text that must follow in a field: what differs at the end is what is asked.
 _SHORTEST_SHARED = 64
 _LEAST_SHARED = 0.25  # of the field
@@ -176,7 +178,9 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
         return None
     what = _outlined(moved[0], suspect)
     advice = f"move `{what}` from `{field_name(suspect.path)}` to the last user message"
-    return Verdict(kind, fix, advice, _LEAST_BETTER if kind is Kind.OTHER else 0.0)
+    if kind is Kind.OTHER:
+        return Verdict(kind, fix, advice, _LEAST_BETTER, _LEAST_GAIN)
+    return Verdict(kind, fix, advice)
 
 
 def _outlined(moved: Sequence[str], suspect: Suspect) -> str:
