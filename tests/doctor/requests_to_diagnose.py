@@ -7,7 +7,8 @@ from typing import Any
 from warmroute.doctor import DoctorOptions, Finding, Kind, Logged, Report, diagnose
 
 _WORDS = (
-    "order refund invoice travel garden winter summer paper engine route answer customer policy budget harbour".split()
+    *("order", "refund", "invoice", "travel", "garden", "winter", "summer", "paper"),
+    *("engine", "route", "answer", "customer", "policy", "budget", "harbour"),
 )
 MANY = 10
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 
 from warmroute.doctor.case import Case
 from warmroute.doctor.examination import Found
@@ -24,6 +25,7 @@ _FOR_BLOCKS, _FOR_FIXED, _FOR_KEPT, _FOR_FAMILIES = 0.25, 0.15, 0.15, 0.15
 # A number of Python is 32 bytes, its place in a set 30 to 60.
 _BYTES_PER_BLOCK = 90
 _MOST_PATIENTS_PER_MB = 64
+_LOOKED_AT = 64
 
 Watcher = Callable[[int], None]
 """Hears how many requests have been taken."""
@@ -54,6 +56,7 @@ class Diagnosis:
     _fixed_cache: BoundedCache = field(init=False)
     _families: Families = field(init=False)
     _patients: dict[int, Patient] = field(default_factory=dict)
+    _keeping: dict[int, Patient] = field(default_factory=dict)
     _counted: Tally = field(default_factory=Tally)
     _kept_bytes: int = 0
     _dropped: dict[str, int] = field(default_factory=dict)
@@ -89,6 +92,9 @@ class Diagnosis:
         kept_bytes = patient.kept_bytes
         patient.take(case, tokens, cached)
         self._kept_bytes += patient.kept_bytes - kept_bytes
+        self._keeping.pop(number, None)
+        if patient.kept:
+            self._keeping[number] = patient
         self._make_room()
 
     def _patient(self, number: int, leaves: list[Leaf]) -> Patient:
@@ -98,14 +104,25 @@ class Diagnosis:
         return patient
 
     def _make_room(self) -> None:
-        """Examine the families now that were not met for the longest time, while too much is kept."""
+        """While too much is kept, examine the family that has the most of those that were not met for long."""
         most = self.options.memory_bytes * _FOR_KEPT
         while self._kept_bytes > most:
-            patient = next(each for each in self._patients.values() if each.kept)
+            number = self._to_examine()
+            patient = self._keeping.pop(number)
             self._kept_bytes -= patient.kept_bytes
             patient.examine()
         if len(self._patients) > max(1, _MOST_PATIENTS_PER_MB * self.options.memory_bytes // 2**20):
-            self._let_go(self._patients.pop(next(iter(self._patients))))
+            number = next(iter(self._patients))
+            self._keeping.pop(number, None)
+            self._let_go(self._patients.pop(number))
+
+    def _to_examine(self) -> int:
+        """One request alone tells nothing, and there may be very many of these: they go first."""
+        oldest = dict(islice(self._keeping.items(), _LOOKED_AT))
+        first = next(iter(oldest))
+        if len(oldest[first].kept) == 1 and len(self._keeping) > _LOOKED_AT:
+            return first
+        return max(oldest, key=lambda number: oldest[number].kept_bytes)
 
     def _let_go(self, patient: Patient) -> None:
         self._kept_bytes -= patient.kept_bytes

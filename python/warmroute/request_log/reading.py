@@ -59,7 +59,7 @@ def open_log(
 
 
 def open_bodies(name: str, format_name: str | None = None) -> tuple[LogReading, Iterator[Logged]]:
-    """What is known of a log as it is read, and the bodies in it. An HTTP archive is read whole, however it is indented.
+    """What is known of a log as it is read, and the bodies in it; an HTTP archive is read whole.
 
     Raises ConfigError as `open_log` does, and where the log's format keeps no bodies.
     """

@@ -8,7 +8,7 @@ from warmroute.doctor import Kind
 
 _LINES = RULES.replace(". ", ".\n")
 _FRENCH = "Réponds toujours à l'élève avec précision, même à Noël. " * 20
-_PROFILE = {
+_PROFILE: dict[str, object] = {
     "name": "report",
     "limits": {"rows": 40, "columns": 12},
     "style": prose(54, "style"),

@@ -54,12 +54,12 @@ def test_reasoning_that_is_sent_once() -> None:
 
 
 def test_a_conversation_that_grows_is_no_finding() -> None:
-    calls = {
+    calls: dict[str, Any] = {
         "role": "assistant",
         "content": None,
         "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
     }
-    result = {"role": "tool", "tool_call_id": "c", "content": prose(45, "result")}
+    result: dict[str, Any] = {"role": "tool", "tool_call_id": "c", "content": prose(45, "result")}
     grown = [[_SYSTEM, *conversation(turn), *[calls, result] * (turn % 2)] for turn in range(MANY)]
     assert diagnosed([_turn(messages) for messages in grown]).findings == []
 

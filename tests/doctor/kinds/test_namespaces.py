@@ -39,8 +39,9 @@ def test_a_salt_of_each_tenant_is_meant() -> None:
 
 def test_a_date_that_a_template_has_written() -> None:
     def prompt(n: int) -> str:
-        head = f"<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: {n + 1} Jul 2026"
-        return f"{head}\n\n{RULES}<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n{question(n)}<|eot_id|>"
+        dates = f"Cutting Knowledge Date: December 2023\nToday Date: {n + 1} Jul 2026"
+        head = f"<|start_header_id|>system<|end_header_id|>\n\n{dates}\n\n{RULES}<|eot_id|>"
+        return f"{head}<|start_header_id|>user<|end_header_id|>\n\n{question(n)}<|eot_id|>"
 
     finding = only([Logged({"model": "m", "prompt": prompt(n)}) for n in range(MANY)], Kind.TEMPLATE_DATE, "prompt")
     assert finding.left == "1 Jul 2026"

@@ -32,7 +32,7 @@ def _ulid(number: int) -> str:
         (Kind.DATE_TIME, lambda n: f"Heute ist der {n + 1}. März 2026."),
         (Kind.DATE_TIME, lambda n: f"Nous sommes le mardi {n + 1} mars 2026 à 14h{n:02d}."),
         (Kind.DATE_TIME, lambda n: f"今日は2026年3月{n + 1}日です。"),
-        (Kind.DATE_TIME, lambda n: f"Сегодня {n + 1} марта 2026 г."),
+        (Kind.DATE_TIME, lambda n: f"Сегодня {n + 1} марта 2026 г."),  # noqa: RUF001
         (Kind.DATE_TIME, lambda n: f"اليوم هو {n + 1} مارس 2026".translate(str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩"))),
         (Kind.DATE_TIME, lambda n: f"आज {n + 1} मार्च 2026 है।"),
         (Kind.DATE_TIME, lambda n: f"It is now 14:{n:02d}:31."),

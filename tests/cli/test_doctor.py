@@ -1,0 +1,83 @@
+"""`warmroute doctor` as a command: what it prints, what it writes, how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from doctor.requests_to_diagnose import RULES, asked, diagnosed
+from warmroute.cli.main import main
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "requests.jsonl"
+    requests = asked(lambda number: f"Current time: 2026-03-{number + 1:02d}\n{RULES}")
+    path.write_text("".join(json.dumps(each.body) + "\n" for each in requests))
+    return path
+
+
+@pytest.fixture
+def clean_log(tmp_path: Path) -> Path:
+    path = tmp_path / "clean.jsonl"
+    path.write_text("".join(json.dumps(each.body) + "\n" for each in asked(lambda _: RULES)))
+    return path
+
+
+def test_a_report(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "10 requests in 1 families" in shown
+    assert "1. date-time in messages[0].content, character 23" in shown
+    assert "move `Current time: 2026-03-" in shown
+
+
+def test_json_is_the_report(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(log), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    expected = diagnosed(asked(lambda number: f"Current time: 2026-03-{number + 1:02d}\n{RULES}"))
+    assert report["cached_share"] == expected.cached_share
+    assert [(found["kind"], found["tokens_lost"]) for found in report["findings"]] == [
+        (found.kind, found.tokens_lost) for found in expected.findings
+    ]
+
+
+def test_fail_under(log: Path, clean_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(log), "--fail-under", "0.9"]) == 1
+    assert "90.0% is asked for" in capsys.readouterr().err
+    assert main(["doctor", str(clean_log), "--fail-under", "0.9"]) == 0
+
+
+def test_suggest_prints_a_body(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(log), "--suggest", "1"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["messages"][0]["content"] == RULES
+    assert "Current time: 2026-03-" in body["messages"][1]["content"]
+    assert main(["doctor", str(log), "--suggest", "2"]) == 2
+
+
+def test_a_page(log: Path, tmp_path: Path) -> None:
+    assert main(["doctor", str(log), "--html", str(tmp_path / "page.html")]) == 0
+    assert "date-time" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "name a log, or a router"),
+        (["no-such-file"], "cannot read no-such-file"),
+        (["LOG", "--memory", "1"], "memory must lie between"),
+        (["LOG", "--fail-under", "90"], "fail_under must lie between 0 and 1"),
+        (["LOG", "--tokenizer", "no-such-model"], "--tokenizer"),
+    ],
+)
+def test_wrong_usage(words: list[str], told: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", *(str(log) if word == "LOG" else word for word in words)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_log_without_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log"
+    path.write_text('{"messages": []}\n')
+    assert main(["doctor", str(path)]) == 2
+    assert "no request with a prompt" in capsys.readouterr().err
