@@ -62,5 +62,12 @@ def scale(result: Result) -> str:
     ]
     return (
         f"{table(heads, [row])}\n\nOne pass over a pipe by one process; without a log it has "
-        f"{found['idle_rss_bytes'] / _MIB:,.0f} MiB. Measured on {machine(result)}."
+        f"{found['idle_rss_bytes'] / _MIB:,.0f} MiB. {found['findings']} findings in {found['families']} families; "
+        f"{_forgotten(found['dropped'])}. Measured on {machine(result)}."
     )
+
+
+def _forgotten(dropped: dict[str, int]) -> str:
+    """What the memory did not hold, in the doctor's own words."""
+    told = "; ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+    return f"dropped, as the report tells it: {told}" if told else "nothing had to be forgotten"

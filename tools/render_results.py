@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from tools import matrix_tables, relay_tables, simulation_tables, trust_tables
+from tools import doctor_tables, matrix_tables, relay_tables, simulation_tables, trust_tables
 from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
@@ -241,6 +241,11 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("simulation-summary", "simulation_reference.json", simulation_tables.summary),
         ("simulation-stages", "simulation_reference.json", simulation_tables.stages),
         ("trust", "simulator_trust.json", trust_tables.trust),
+    ),
+    "docs/doctor.md": (
+        ("doctor-kinds", "doctor.json", doctor_tables.kinds),
+        ("doctor-fixes", "doctor.json", doctor_tables.fixes),
+        ("doctor-scale", "doctor.json", doctor_tables.scale),
     ),
     "docs/matrix.md": (("matrix", "matrix.json", matrix_tables.matrix),),
 }
