@@ -15,6 +15,7 @@ from warmroute.doctor.kinds.short_prefixes import short_prefix
 from warmroute.doctor.leaves import Path, field_name, offset_of
 from warmroute.doctor.options import DoctorOptions
 from warmroute.doctor.prompt_blocks import EndlessCache, Tally, put_all
+from warmroute.doctor.report import Fix
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.openai_api import JsonObject
 
@@ -33,21 +34,23 @@ _LEAST_SHORT_PREFIX = 0.06
 class Chain:
     """Fixes one after the other."""
 
-    fixes: tuple[object, ...]
+    fixes: tuple[Fix, ...]
 
     def apply(self, body: JsonObject) -> JsonObject:
         """The body with all of them."""
         for fix in self.fixes:
-            body = fix.apply(body)  # type: ignore[attr-defined]
+            body = fix.apply(body)
         return body
 
     def observe(self, body: JsonObject) -> None:
         """Let those that remember see a body, each as those before it leave it."""
+        if not any(hasattr(fix, "observe") for fix in self.fixes):
+            return
         for fix in self.fixes:
             observe: Callable[[JsonObject], None] | None = getattr(fix, "observe", None)
             if observe is not None:
                 observe(body)
-            body = fix.apply(body)  # type: ignore[attr-defined]
+            body = fix.apply(body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ from warmroute.openai_api import Endpoint
 # Of the tools and the system prompt; of these and the first message, where they are short.
 _SAME_HEAD, _SAME_BEGINNING = 0.5, 0.5
 _LONG_HEAD = 256
-_MOST_PIECES = 512
+_MOST_PIECES = 256
 _IN_HEAD = (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)
 # Families that share a piece: a sentence that many applications have tells little.
 _MOST_FAMILIES = 8
+# Requests after which the pieces of one that was known by them are remembered anew: what is used is not forgotten.
+_REMEMBERED_EACH = 8
 # Of memory for a piece or a turn that is remembered.
 _BYTES_EACH = 300
 
@@ -84,6 +86,7 @@ class Families:
         self._most = max(1_000, memory_bytes // _BYTES_EACH)
         self._by_piece: OrderedDict[Hashable, list[int]] = OrderedDict()
         self.count = 0
+        self._taken = 0
         self.forgotten = 0
 
     def of(self, leaves: Sequence[Leaf], endpoint: Endpoint, application: str | None) -> int:
@@ -95,10 +98,11 @@ class Families:
             self._remember_turns(request, exact[-1])
             return exact[-1]
         family = self._known(request)
+        is_new = family is None
         if family is None:
             family = self.count
             self.count += 1
-        self._remember(request, family)
+        self._remember(request, family, is_new)
         return family
 
     def _known(self, request: Signature) -> int | None:
@@ -114,17 +118,21 @@ class Families:
 
     def _most_alike(self, kin: Hashable, pieces: dict[int, int], least: float) -> int | None:
         shared: dict[int, int] = {}
+        salt = hash(kin)
         for piece, weight in pieces.items():
-            for family in self._by_piece.get((kin, piece), ()):
+            for family in self._by_piece.get(piece ^ salt, ()):
                 shared[family] = shared.get(family, 0) + weight
         best = max(shared, key=lambda family: (shared[family], family), default=None)
         return best if best is not None and shared[best] >= least * sum(pieces.values()) else None
 
-    def _remember(self, request: Signature, family: int) -> None:
+    def _remember(self, request: Signature, family: int, is_new: bool) -> None:
         if request.exact is not None:
             self._note((request.kin, "exact", request.exact), family)
+        self._taken += 1
+        salt, anew = hash(request.kin), is_new or self._taken % _REMEMBERED_EACH == 0
         for piece in request.beginning:
-            self._note((request.kin, piece), family)
+            if anew or piece ^ salt not in self._by_piece:
+                self._note(piece ^ salt, family)
         self._remember_turns(request, family)
 
     def _remember_turns(self, request: Signature, family: int) -> None:

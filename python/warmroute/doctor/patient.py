@@ -14,6 +14,8 @@ _MOST_KEPT, _MOST_LOSING = 40, 20
 # Of the kept ones, when there are too many that have lost nothing: the first ones, which others go back to, stay.
 _FIRST_KEPT = 4
 _MOST_EXAMINATIONS = 3
+# Of a prompt: where more is cached, what is left is what was asked.
+_WELL_CACHED = 0.9
 # Pieces of text by which it is seen that a request has lost something.
 _MOST_SEEN = 20_000
 
@@ -89,6 +91,8 @@ class Patient:
             self._thin_out()
 
     def _has_lost(self, case: Case, tokens: int, cached: int) -> bool:
+        if cached >= _WELL_CACHED * tokens:
+            return False
         pieces = case.pieces
         total = sum(pieces.values())
         known = sum(weight for piece, weight in pieces.items() if piece in self.seen)

@@ -41,6 +41,7 @@ _LEAST_BETTER, _LEAST_GAIN = 0.5, 0.05
 _SHORTEST_SHARED = 64
 _LEAST_SHARED = 0.25  # of the field
 _MOST_UNITS = 4_000
+_MOST_FRAMES = 4
 _OUTLINED = 40
 
 
@@ -57,6 +58,8 @@ class MovedUnits:
     stable: frozenset[str] = field(repr=False)
     in_front: bool
     pattern: "re.Pattern[str] | None" = None
+    # What stood before and behind the moved units of earlier texts: nearly always the same.
+    _frames: list[tuple[str, str]] = field(default_factory=list, repr=False, compare=False)
 
     def moved(self, body: JsonObject) -> list[str]:
         """These units of a body."""
@@ -77,7 +80,22 @@ class MovedUnits:
 
     def _split(self, body: JsonObject) -> tuple[list[str], list[str]]:
         text = value_at(body, self.path)
-        parts = self._parts(text) if isinstance(text, str) else []
+        if not isinstance(text, str):
+            return [], []
+        return self._framed(text) or self._sorted_out(text)
+
+    def _framed(self, text: str) -> tuple[list[str], list[str]] | None:
+        """The same at once, where the text differs from an earlier one in nothing but units that are moved."""
+        for begin, end in self._frames:
+            if len(text) > len(begin) + len(end) and text.startswith(begin) and text.endswith(end):
+                moved = self._parts(text[len(begin) : len(text) - len(end)])
+                ends_well = not end or moved[-1][-1:].isspace()
+                if ends_well and all(key(part) not in self.stable and self._is_meant(part, True) for part in moved):
+                    return [begin, end], moved
+        return None
+
+    def _sorted_out(self, text: str) -> tuple[list[str], list[str]]:
+        parts = self._parts(text)
         kept, moved = list[str](), list[str]()
         behind = sum(len(part) for part in parts if key(part) in self.stable)
         least = max(_SHORTEST_SHARED, _LEAST_SHARED * sum(map(len, parts)))
@@ -85,6 +103,9 @@ class MovedUnits:
             is_stable = key(part) in self.stable
             behind -= len(part) if is_stable else 0
             (moved if not is_stable and self._is_meant(part, behind >= least) else kept).append(part)
+        begin, _, end = text.partition("".join(moved)) if moved else ("", "", "")
+        if moved and begin + end == "".join(kept) and len(self._frames) < _MOST_FRAMES:
+            self._frames.append((begin, end))
         return kept, moved
 
     def _parts(self, text: str) -> list[str]:
