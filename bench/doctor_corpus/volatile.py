@@ -26,7 +26,7 @@ def _moment(rng: Random, app: Application) -> Written:
     return lambda _, asked: f"{label}: {language.written(form, asked.at_s, own_digits)}"
 
 
-def _day(rng: Random, app: Application) -> Written:
+def day_alone(rng: Random, app: Application) -> Written:
     """The day alone; the requests must lie days apart."""
     language, form = app.voice.language, rng.choice(app.voice.language.days)
     own_digits = rng.random() < 0.5
@@ -180,4 +180,3 @@ STYLES: dict[Kind, Style] = {
     Kind.USER_DATA: _user_data,
     Kind.URL: _url,
 }
-day_alone = _day
