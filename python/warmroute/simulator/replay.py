@@ -18,11 +18,11 @@ from warmroute.config import nearest
 from warmroute.engine_model import EngineOptions
 from warmroute.engine_model.presets import PRESETS
 from warmroute.errors import ConfigError
+from warmroute.request_log.blocks import BlockedRequest
 from warmroute.simulator.arms import arm_named
 from warmroute.simulator.comparison import Question, Values, compare
 from warmroute.simulator.logs import LogRequests, LogSource, ReuseCurve, reuse_curve
 from warmroute.simulator.logs.advice import Findings, advice
-from warmroute.simulator.logs.blocks import BlockedRequest
 from warmroute.simulator.logs.prepared import PreparedLog, prepared
 from warmroute.simulator.many import Watcher
 from warmroute.simulator.workloads.pods import with_context
