@@ -7,6 +7,7 @@ import pytest
 
 from doctor.requests_to_diagnose import RULES, asked, diagnosed
 from warmroute.cli.main import main
+from warmroute.doctor import Kind
 
 
 @pytest.fixture
@@ -30,6 +31,19 @@ def test_a_report(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "10 requests in 1 families" in shown
     assert "1. date-time in messages[0].content, character 23" in shown
     assert "move `Current time: 2026-03-" in shown
+
+
+def test_the_example_of_the_document_is_what_is_printed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = (Path(__file__).resolve().parents[2] / "docs" / "doctor.md").read_text()
+    example = document[document.index("    1. date-time") :].partition("\n\n")[0]
+    assert main(["doctor", str(log)]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert [line.removeprefix("    ") for line in example.splitlines()] == printed[printed.index("") + 1 :]
+
+
+def test_every_kind_is_in_the_document() -> None:
+    document = (Path(__file__).resolve().parents[2] / "docs" / "doctor.md").read_text()
+    assert all(f"`{kind}`" in document for kind in Kind)
 
 
 def test_json_is_the_report(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -205,12 +205,13 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
 
 
 def _outlined(moved: Sequence[str], suspect: Suspect) -> str:
-    """The beginning of a unit, as far as another request has it, too."""
-    unit = moved[0].strip()
-    text = value_at(suspect.clues[0][0].right.body, suspect.path)
-    others = [other for each in units(str(text)) if (other := key(each)) != unit]
+    """The beginning of a unit, as far as another request has it, too, and it is not the value itself."""
+    pair, clue = suspect.first
+    unit, value = moved[0].strip(), clue.left.strip()
+    others = [other for each in units(str(value_at(pair.right.body, suspect.path))) if (other := key(each)) != unit]
     shared = max((common_prefix(unit, other) for other in others), default=0)
-    return unit[: min(shared, _OUTLINED)] + "..."
+    found = unit.find(value) if value else -1
+    return unit[: min(shared, _OUTLINED, len(unit) if found < 0 else found)] + "..."
 
 
 def _resolved(suspect: Suspect, cases: Sequence[Case], fix: MovedUnits) -> Kind:
