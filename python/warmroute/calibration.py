@@ -2,8 +2,13 @@
 
 Both rates are slopes of a straight line:
 
-    time to first byte = overhead + prompt tokens to compute (ours and those queued before) / prefill rate
+    time to first byte = overhead + prefill work ahead (ours and that queued before) / prefill rate
+    prefill work       = tokens to compute + the tokens before each of them / context
     time per token     = base     + slope x requests running beside
+
+The context is the length of prompt after which attention makes one more token cost twice as much as the first. It is
+the same for all workers of a model; of a few lengths that one is taken which has foretold the times of long prompts
+best.
 
 A slope is independent of the constant overhead, which differs from fleet to fleet. It is believed as far as the samples
 prove it: where prompts are warm all of them have next to nothing to compute, their times differ by other things, and a
@@ -28,6 +33,14 @@ _LEAST_DEVIATION = 0.05  # of the mean: where all samples lie on a line, a worke
 # Logarithms of paces: workers within the first are taken to be alike, beyond the second to be as different as they
 # look; below it is what load does to equal ones (a sixth either way on the simulated reference benchmark).
 _ALIKE, _DIFFERENT = math.log(1.25), math.log(1.6)
+# Lengths of context that are told apart, and how: a prompt tells of them where half of it is longer than the first; of
+# so many such prompts the mean error of a guess is made, in logarithms of the time, each at most the last; the best
+# guess must be better than the one in use by so much.
+_CONTEXTS = (10_000.0, 20_000.0, 40_000.0, 80_000.0, 160_000.0, math.inf)
+_LONG_TOKENS = 8_000
+_LONG_PROMPTS = 32
+_CLEARLY = 0.85
+_MOST_ERROR = 1.0
 _MOST_STALLED = 0.9  # of the time of an answer, by the prefill of others
 _CLOCK_TICK_S = 1e-9  # no time is shorter: far below it the fits' squares are 0, and they divide by them
 _MIN_RATE, _MAX_RATE = 100.0, 1e8  # tokens per second
@@ -43,6 +56,7 @@ class CalibrationStart:
     """What is assumed before anything was observed: a Qwen3-32B worker on two H100s (2026 reference benchmark)."""
 
     prefill_tokens_per_s: float = 18_000.0
+    context_tokens: float = 40_000.0
     decode_slope_s: float = 0.000_28
     decode_base_s: float = 0.013_5
     output_tokens: float = 256.0
@@ -126,7 +140,7 @@ class Calibration:
 
     def __init__(self, start: CalibrationStart | None = None) -> None:
         start = start or CalibrationStart()
-        self._prefill = _Prefill(1.0 / start.prefill_tokens_per_s)
+        self._prefill = _Prefill(1.0 / start.prefill_tokens_per_s, start.context_tokens)
         self._decode = _Decode(start.decode_slope_s, start.decode_base_s)
         self._rates: dict[WorkerKey, Rates] = {}
         self._output_tokens = start.output_tokens
@@ -143,19 +157,29 @@ class Calibration:
         """How many tokens an answer is expected to have, given the client's limit."""
         return self._output_tokens if max_tokens is None else min(float(max_tokens), self._output_tokens)
 
-    def observe_prefill(self, worker: WorkerKey, tokens_ahead: int, seconds: float) -> None:
-        """One first byte: `tokens_ahead` were to be computed before it, ours included."""
-        self._prefill.add(worker, float(tokens_ahead), max(seconds, _CLOCK_TICK_S))
+    def observe_prefill(self, worker: WorkerKey, tokens_ahead: int, attended_ahead: int, seconds: float) -> None:
+        """One first byte: `tokens_ahead` were to be computed before it, ours included, with `attended_ahead` tokens
+        before them, summed.
+        """
+        self._prefill.add(worker, tokens_ahead, attended_ahead, max(seconds, _CLOCK_TICK_S))
         self._sampled(worker)
 
     def observe_decode(
-        self, worker: WorkerKey, decoding: float, prefilled_tokens: int, output_tokens: int, seconds: float
+        self,
+        worker: WorkerKey,
+        decoding: float,
+        prefilled_tokens: int,
+        prefilled_attended: int,
+        output_tokens: int,
+        seconds: float,
     ) -> None:
         """One answer of two tokens or more: `seconds` from its first to its last byte, in which in the mean `decoding`
-        requests decoded, itself included, and `prefilled_tokens` of prompts were computed, which it had to wait for.
+        requests decoded, itself included, and `prefilled_tokens` of prompts were computed, which it had to wait for;
+        `prefilled_attended` were before these, summed.
         """
         seconds = max(seconds, _CLOCK_TICK_S)
-        stalled_s = min(prefilled_tokens * self._prefill.slope(worker), _MOST_STALLED * seconds)
+        work = self._prefill.work(prefilled_tokens, prefilled_attended)
+        stalled_s = min(work * self._prefill.slope(worker), _MOST_STALLED * seconds)
         self._decode.add(worker, max(1.0, decoding), (seconds - stalled_s) / (output_tokens - 1))
         self._sampled(worker)
 
@@ -188,21 +212,32 @@ class Calibration:
             min(max(slope_s, _MIN_SLOPE_S), _MAX_SLOPE_S),
             base_s,
             _LOAD_TOKENS_PER_S,
+            self._prefill.context_tokens,
         )
 
 
 class _Prefill:
-    """Seconds per prompt token: of each worker the slope of its own points, where they differ from the usual."""
+    """Seconds per unit of work: of each worker the slope of its own points, where they differ from the usual."""
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, context_tokens: float) -> None:
         self.fits: dict[WorkerKey, tuple[SlopeFit, Middle]] = {}
-        self._all, self._middle_of_all = SlopeFit(), Middle()
+        self._contexts = _Contexts(start, context_tokens)
         self._start = self._usual = start
 
-    def add(self, worker: WorkerKey, tokens: float, seconds: float) -> None:
+    @property
+    def context_tokens(self) -> float:
+        return self._contexts.best.tokens
+
+    def work(self, tokens: int, attended: int) -> float:
+        return self._contexts.best.work(tokens, attended)
+
+    def add(self, worker: WorkerKey, tokens: int, attended: int, seconds: float) -> None:
         fit, middle = self.fits.setdefault(worker, (SlopeFit(), Middle()))
-        self._all.add(tokens, seconds, self._middle_of_all, self._start, len(self.fits))
-        fit.add(tokens, seconds, middle, self._usual)
+        if self._contexts.add(tokens, attended, seconds, len(self.fits)):
+            self.fits = {key: (SlopeFit(), Middle()) for key in self.fits}
+            self._usual = self._contexts.best.slope(self._start)
+            return
+        fit.add(self.work(tokens, attended), seconds, middle, self._usual)
 
     def slope(self, worker: WorkerKey) -> float:
         known = self.fits.get(worker)
@@ -220,8 +255,61 @@ class _Prefill:
             for fit, middle in self.fits.values()
             if fit.is_proved(self._start, middle.y)
         )
-        together = self._all.slope(self._start, self._middle_of_all.y)
+        together = self._contexts.best.slope(self._start)
         self._usual = proved[(len(proved) - 1) // 2] if proved else together
+
+
+class _Context:
+    """One guess of the context, and the line of all points that goes with it."""
+
+    def __init__(self, tokens: float) -> None:
+        self.tokens = tokens
+        self._fit, self._middle = SlopeFit(), Middle()
+        self.misfit = 0.0
+
+    def work(self, tokens: int, attended: int) -> float:
+        return tokens + attended / self.tokens
+
+    def slope(self, belief: float) -> float:
+        return self._fit.slope(belief, self._middle.y)
+
+    def judge(self, work: float, seconds: float, belief: float) -> None:
+        """Count how far off this guess would have been."""
+        told_s = self._middle.y + self.slope(belief) * (work - self._middle.x)
+        error = abs(math.log(seconds / max(told_s, _CLOCK_TICK_S)))
+        self.misfit += (min(error, _MOST_ERROR) - self.misfit) / _LONG_PROMPTS
+
+    def add(self, work: float, seconds: float, belief: float, workers: int) -> None:
+        self._fit.add(work, seconds, self._middle, belief, workers)
+
+
+class _Contexts:
+    """The guesses. Which is best is told by long prompts alone: for others they say the same."""
+
+    def __init__(self, start: float, context_tokens: float) -> None:
+        lengths = sorted({*_CONTEXTS, context_tokens})
+        self._guesses = [_Context(length) for length in lengths]
+        self.best = next(guess for guess in self._guesses if guess.tokens == context_tokens)
+        self._start = start
+        self._long_prompts = 0
+
+    def add(self, tokens: int, attended: int, seconds: float, workers: int) -> bool:
+        """Take one point; whether another guess is the best one now."""
+        is_long = attended > _LONG_TOKENS * tokens
+        for guess in self._guesses:
+            work = guess.work(tokens, attended)
+            if is_long:
+                guess.judge(work, seconds, self._start)
+            guess.add(work, seconds, self._start, workers)
+        self._long_prompts += is_long
+        return is_long and self._long_prompts > _LONG_PROMPTS and self._changed()
+
+    def _changed(self) -> bool:
+        best = min(self._guesses, key=lambda guess: guess.misfit)
+        if best.misfit > _CLEARLY * self.best.misfit:
+            return False
+        self.best = best
+        return True
 
 
 class _Decode:

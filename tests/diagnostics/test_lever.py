@@ -65,6 +65,15 @@ def test_where_nobody_waits_streams_come_and_go() -> None:
     assert more.moved(2).load == Load(7, 6, 70)
 
 
+def test_queued_tokens_stand_as_deep_in_their_prompts_as_those_that_are_there() -> None:
+    of = candidate(0, PROMPT, load=Load(requests=1, queued_tokens=100, queued_attended=5_000))
+    fewer, more = (lever(of, Figure.QUEUED_TOKENS, best=best) for best in (True, False))
+    assert fewer.moved(40).load == Load(1, 0, 60, 0, 3_000)
+    assert more.moved(100).load == Load(1, 0, 200, 0, 10_000)
+    first = lever(candidate(0, PROMPT), Figure.QUEUED_TOKENS, best=False)
+    assert first.moved(10).load == Load(0, 0, 10, 0, 10 * PROMPT // 2)
+
+
 def test_what_cannot_become_better_or_worse_is_no_lever() -> None:
     best = candidate(0, PROMPT, Overlap(device=10))
     assert towards_the_best(best) == ()
@@ -74,7 +83,7 @@ def test_what_cannot_become_better_or_worse_is_no_lever() -> None:
 
 
 def test_an_idle_worker_holds_what_it_held() -> None:
-    of = candidate(0, PROMPT, Overlap(device=3), Load(4, 2, 90, 1))
+    of = candidate(0, PROMPT, Overlap(device=3), Load(4, 2, 90, 1, 50))
     assert idle(of) == replace(of, load=Load())
 
 
@@ -90,7 +99,7 @@ def test_each_step_moves_its_figure_alone_and_the_first_ones_least(of: Candidate
     for figure in Figure:
         assert (figure.of(changed) == figure.of(of)) or figure is moving.figure
     load = changed.load
-    assert min(load.requests, load.decoding, load.queued_tokens, load.waiting) >= 0
+    assert min(load.requests, load.decoding, load.queued_tokens, load.waiting, load.queued_attended) >= 0
     assert load.decoding <= load.requests
     assert (changed.worker, changed.lane, changed.rates) == (of.worker, of.lane, of.rates)
     if moving.figure is Figure.CACHED_TOKENS:

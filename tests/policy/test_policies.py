@@ -80,6 +80,15 @@ class TestCostModel:
             }
         )
 
+    def test_what_stands_before_a_token_is_attended_to(self) -> None:
+        """1,601 tokens, the first 800 held: the 801 others attend to 801 * 800 + 801 * 801 / 2; a context of 1,000."""
+        one = candidate(held=50, queued_tokens=1_000)
+        one.rates = Rates(1e4, 0.001, 0.01, context_tokens=1_000.0)
+        one.load.queued_attended = 500_000
+        terms = POLICIES["warmroute"]().costs(PolicyRequest(1601, 100.0, 0), [one], random.Random(0))[0].terms
+        assert terms["prefill_s"] == pytest.approx((801 + (801 * 800 + 801 * 801 // 2) / 1_000) / 1e4)
+        assert terms["queue_s"] == pytest.approx(0.15)
+
     def test_who_waits_in_the_engine_waits_for_the_ends_of_those_who_run(self) -> None:
         """30 requests, 6 of them waiting: 24 run, an answer of theirs takes 100 steps of 10 + 24 ms."""
         assert self.terms(requests=30, decoding=24, waiting=6)["room_s"] == pytest.approx(6 * 100 * 0.034 / 24)

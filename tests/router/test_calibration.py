@@ -88,7 +88,7 @@ def test_waits_for_something_else_do_not_change_the_slope() -> None:
 
 def test_before_anything_was_seen_the_start_values_hold() -> None:
     calibration = Calibration(CalibrationStart(prefill_tokens_per_s=123.0, decode_slope_s=0.01, decode_base_s=0.1))
-    calibration.observe_prefill(_A, 1000, 0.1)
+    calibration.observe_prefill(_A, 1000, 0, 0.1)
     rates = calibration.rates(_A)
     assert rates.prefill_tokens_per_s == pytest.approx(123.0)
     assert (rates.decode_slope_s, rates.decode_base_s) == (0.01, 0.1)
@@ -99,8 +99,8 @@ def test_each_worker_gets_its_own_rate_and_a_new_one_that_of_the_middle_one() ->
     rng = random.Random(5)
     for _ in range(100):
         tokens = rng.randrange(100, 10_000)
-        calibration.observe_prefill(_A, tokens, 0.1 + tokens / 10_000)
-        calibration.observe_prefill(_B, tokens, 0.1 + tokens / 50_000)
+        calibration.observe_prefill(_A, tokens, 0, 0.1 + tokens / 10_000)
+        calibration.observe_prefill(_B, tokens, 0, 0.1 + tokens / 50_000)
     assert calibration.rates(_A).prefill_tokens_per_s == pytest.approx(10_000, rel=0.05)
     assert calibration.rates(_B).prefill_tokens_per_s == pytest.approx(50_000, rel=0.05)
     newcomer = WorkerKey(9)
@@ -112,9 +112,9 @@ def test_one_bad_moment_of_another_does_not_make_a_worker_slow_that_has_shown_no
     rng = random.Random(5)
     for _ in range(100):
         tokens = rng.randrange(100, 10_000)
-        calibration.observe_prefill(_A, tokens, tokens / 40_000)
+        calibration.observe_prefill(_A, tokens, 0, tokens / 40_000)
     for seconds in (20.0, 30.0, 10.0):
-        calibration.observe_prefill(_B, 9_000, seconds)
+        calibration.observe_prefill(_B, 9_000, 0, seconds)
     assert calibration.rates(_B).prefill_tokens_per_s > 15_000, "not 90 times as slow"
     assert calibration.rates(_A).prefill_tokens_per_s == pytest.approx(40_000, rel=0.05)
 
@@ -125,7 +125,7 @@ def test_a_worker_that_changed_its_speed_is_believed() -> None:
     for rate in (10_000, 40_000, 8_000):
         for _ in range(300):
             tokens = rng.randrange(100, 10_000)
-            calibration.observe_prefill(_A, tokens, tokens / rate)
+            calibration.observe_prefill(_A, tokens, 0, tokens / rate)
         assert calibration.rates(_A).prefill_tokens_per_s == pytest.approx(rate, rel=0.05)
 
 
@@ -134,12 +134,12 @@ def test_decode_slope_and_answer_length() -> None:
     calibration, rng = Calibration(), random.Random(4)
     for _ in range(200):
         tokens = rng.randrange(100, 10_000)
-        calibration.observe_prefill(_A, tokens, 0.1 + tokens / 20_000)
+        calibration.observe_prefill(_A, tokens, 0, 0.1 + tokens / 20_000)
     for _ in range(10):
         for decoding in range(1, 41):
             prefilled = 2_000 * decoding
             seconds = 100 * (0.0135 + 0.0003 * decoding) + prefilled / 20_000
-            calibration.observe_decode(_A, decoding, prefilled, 101, seconds)
+            calibration.observe_decode(_A, decoding, prefilled, 0, 101, seconds)
             calibration.observe_output(40)
     assert calibration.rates(_A).decode_slope_s == pytest.approx(0.0003, rel=0.05)
     assert calibration.rates(_A).decode_base_s == pytest.approx(0.0135, rel=0.1)
@@ -154,7 +154,7 @@ def test_workers_decode_on_one_line_each_at_its_own_pace() -> None:
         for worker, pace in ((_A, 1.0), (_B, 1.0), (slow, 3.0)):
             decoding = rng.uniform(1, 100)
             noise = rng.uniform(0.95, 1.05)
-            calibration.observe_decode(worker, decoding, 0, 101, 100 * pace * noise * (0.0135 + 0.0003 * decoding))
+            calibration.observe_decode(worker, decoding, 0, 0, 101, 100 * pace * noise * (0.0135 + 0.0003 * decoding))
     usual = calibration.rates(_A)
     assert usual.decode_slope_s == pytest.approx(0.0003, rel=0.1)
     assert usual.decode_base_s == pytest.approx(0.0135, rel=0.1)
@@ -168,6 +168,28 @@ def test_load_that_is_shared_out_by_cost_does_not_make_equal_workers_differ() ->
     for _ in range(400):
         for worker, usual in ((_A, 20.0), (_B, 40.0)):
             decoding = usual + rng.uniform(-5, 5)
-            calibration.observe_decode(worker, decoding, 0, 101, 100 * (0.0135 + 0.0003 * decoding))
+            calibration.observe_decode(worker, decoding, 0, 0, 101, 100 * (0.0135 + 0.0003 * decoding))
     assert calibration.rates(_A) == calibration.rates(_B)
     assert calibration.rates(_A).decode_slope_s == pytest.approx(0.0003, rel=0.05)
+
+
+def test_long_prompts_tell_after_how_many_tokens_one_more_takes_twice_as_long() -> None:
+    calibration, rng = Calibration(), random.Random(6)
+    assert calibration.rates(_A).context_tokens == 40_000
+    for _ in range(300):
+        tokens, before = rng.randrange(100, 30_000), rng.randrange(60_000)
+        attended = tokens * before + tokens * tokens // 2
+        seconds = 0.15 + (tokens + attended / 80_000) / 20_000 + rng.uniform(0, 0.06)
+        calibration.observe_prefill(_A, tokens, attended, seconds)
+    rates = calibration.rates(_A)
+    assert rates.context_tokens == 80_000
+    assert rates.prefill_tokens_per_s == pytest.approx(20_000, rel=0.1)
+    assert rates.prefill_s(10_000, 10_000 * 40_000) == pytest.approx(15_000 / 20_000, rel=0.1)
+
+
+def test_short_prompts_say_nothing_of_that() -> None:
+    calibration, rng = Calibration(), random.Random(6)
+    for _ in range(500):
+        tokens = rng.randrange(100, 4_000)
+        calibration.observe_prefill(_A, tokens, tokens * tokens // 2, 0.15 + tokens / 20_000 + rng.uniform(0, 0.06))
+    assert calibration.rates(_A).context_tokens == 40_000

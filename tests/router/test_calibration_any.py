@@ -24,9 +24,10 @@ class Prefill:
     worker: int
     tokens: int
     seconds: float
+    attended: int = 0
 
     def tell(self, calibration: Calibration) -> None:
-        calibration.observe_prefill(WorkerKey(self.worker), self.tokens, self.seconds)
+        calibration.observe_prefill(WorkerKey(self.worker), self.tokens, self.attended, self.seconds)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Decode:
 
     def tell(self, calibration: Calibration) -> None:
         key = WorkerKey(self.worker)
-        calibration.observe_decode(key, self.decoding, self.prefilled, self.output, self.seconds)
+        calibration.observe_decode(key, self.decoding, self.prefilled, 9 * self.prefilled, self.output, self.seconds)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Gone:
 
 Event = Prefill | Decode | Output | Gone
 
-_PREFILLS = st.builds(Prefill, _WORKER, _TOKENS, _SECONDS)
+_PREFILLS = st.builds(Prefill, _WORKER, _TOKENS, _SECONDS, st.integers(0, 2**50))
 _DECODES = st.builds(
     Decode,
     _WORKER,
@@ -137,5 +138,5 @@ def test_the_order_of_samples_hardly_matters(rng: object, rate: float) -> None:
     rng.shuffle(samples)  # type: ignore[attr-defined]
     calibration = Calibration()
     for tokens, seconds in samples:
-        calibration.observe_prefill(WorkerKey(0), tokens, seconds)
+        calibration.observe_prefill(WorkerKey(0), tokens, 0, seconds)
     assert 0.9 * rate < calibration.rates(WorkerKey(0)).prefill_tokens_per_s < 1.1 * rate

@@ -355,7 +355,8 @@ def test_speed_is_learned_from_answers_and_not_from_refusals() -> None:
     for refused in (True, False):
         for i in range(40):
             decision = fleet.route(fleet.request([i] * (100 + 50 * i)), now=10.0 * i)
-            fleet.router.first_byte(decision, 10.0 * i + decision.tokens_ahead / 1000, refused=refused)
+            work = decision.tokens_ahead + decision.attended_ahead / before.context_tokens
+            fleet.router.first_byte(decision, 10.0 * i + work / 1000, refused=refused)
             fleet.complete(decision, 10.0 * i + 9)
         after = fleet.router.calibration.rates(fleet.workers["A"].key)
         assert (after == before) == refused

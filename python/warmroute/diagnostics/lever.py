@@ -103,8 +103,12 @@ def _with_more_requests(candidate: Candidate, more: int) -> Candidate:
 
 
 def _with_more_queued(candidate: Candidate, more: int) -> Candidate:
+    """As much stands before each token as before those that are queued; before the first ones as in our own prompt."""
     load = candidate.load
-    return replace(candidate, load=replace(load, queued_tokens=load.queued_tokens + more))
+    queued = load.queued_tokens + more
+    before_each = load.queued_attended / load.queued_tokens if load.queued_tokens else candidate.prompt_tokens / 2
+    changed = replace(load, queued_tokens=queued, queued_attended=round(queued * before_each))
+    return replace(candidate, load=changed)
 
 
 _VALUES: Mapping[Figure, Callable[[Candidate], int]] = {

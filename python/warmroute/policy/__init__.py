@@ -6,7 +6,7 @@ writes after `--policy`; one of a person's own is named `package.module:Class` t
 
 from warmroute.policy.named import POLICIES, check_policy_name, no_such_policy, policy_named
 from warmroute.policy.own import SHAPE, is_own, own_policy
-from warmroute.policy.protocol import Candidate, Cost, Policy, PolicyRequest, cached_tokens, cheapest
+from warmroute.policy.protocol import Candidate, Cost, Policy, PolicyRequest, attended, cached_tokens, cheapest
 
 __all__ = [
     "POLICIES",
@@ -15,6 +15,7 @@ __all__ = [
     "Cost",
     "Policy",
     "PolicyRequest",
+    "attended",
     "cached_tokens",
     "cheapest",
     "check_policy_name",

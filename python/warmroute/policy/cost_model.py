@@ -1,7 +1,7 @@
 """The policy `warmroute`: what the request costs on each worker, in seconds.
 
-    prefill   our prompt tokens that the worker does not hold, at its prefill rate, or their way back from a slower
-              tier where that is quicker
+    prefill   our prompt tokens that the worker does not hold, at its prefill rate, which falls with what stands before
+              them, or their way back from a slower tier where that is quicker
     queue     the prompt tokens booked before ours and not computed yet, at the same rate
     room      those who wait in the engine for a place or for memory, and we behind them: until as many have ended
     decode    our answer's tokens, each slowed by everybody who already runs there, and everybody slowed by ours
@@ -37,8 +37,8 @@ class CostModelPolicy:
 
 def _cost(request: PolicyRequest, candidate: Candidate) -> Cost:
     rates, load = candidate.rates, candidate.load
-    prefill_s = candidate.uncached_tokens / rates.prefill_tokens_per_s + _reload_s(candidate)
-    queue_s = load.queued_tokens / rates.prefill_tokens_per_s
+    prefill_s = rates.prefill_s(candidate.uncached_tokens, candidate.attended_tokens) + _reload_s(candidate)
+    queue_s = rates.prefill_s(load.queued_tokens, load.queued_attended)
     room_s = _room_s(request, candidate)
     decode_s = 2.0 * STREAMING * request.output_tokens * rates.decode_slope_s * load.requests
     # Those who wait there are not held up, as they are served first; but they will stream while ours is computed.

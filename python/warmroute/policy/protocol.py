@@ -49,6 +49,11 @@ class Candidate:
         """Tokens of the prompt that the worker would have to compute."""
         return max(0, self.prompt_tokens - self.cached_tokens)
 
+    @property
+    def attended_tokens(self) -> int:
+        """The tokens before each of these, summed: what attention has to do for them."""
+        return attended(self.cached_tokens, self.uncached_tokens)
+
 
 def cached_tokens(blocks: int, block_size: int, prompt_tokens: int) -> int:
     """The tokens of a prompt that need no prefill where its first `blocks` blocks are held.
@@ -58,6 +63,11 @@ def cached_tokens(blocks: int, block_size: int, prompt_tokens: int) -> int:
     if prompt_tokens <= 0:
         return 0
     return min(blocks, (prompt_tokens - 1) // block_size) * block_size
+
+
+def attended(before: int, tokens: int) -> int:
+    """The tokens before each of `tokens` ones, summed, where `before` stand before the first."""
+    return tokens * before + tokens * tokens // 2
 
 
 @dataclass(slots=True)

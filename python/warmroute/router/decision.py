@@ -93,6 +93,8 @@ class Foundation:
 class Decision:
     """Which worker and which of its lanes, and why: the cost of each candidate split in its terms.
 
+    tokens_ahead: prompt tokens to compute there before the first byte, ours included; `attended_ahead` are those before
+    each of them.
     asked: what `decided_by` was asked about the candidates, so that it can be asked again.
     eligible: how many workers could have got it; of a large fleet some of them only are candidates.
     """
@@ -114,6 +116,7 @@ class Decision:
     eligible: int
     foundation: Foundation = field(compare=False, repr=False)
     session_tokens: Sequence[int] = field(default=(), compare=False, repr=False)
+    attended_ahead: int = 0
     booking: Booking | None = field(default=None, compare=False)
 
     @property

@@ -14,7 +14,7 @@ from warmroute.cache_model import CacheModel
 from warmroute.calibration import Calibration
 from warmroute.errors import RefusalReason, UnusableCosts
 from warmroute.openai_api import Match
-from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, cheapest
+from warmroute.policy import Candidate, Cost, Policy, PolicyRequest, attended, cheapest
 from warmroute.policy.least_loaded import LeastLoadedPolicy
 from warmroute.prefix_index import PrefixIndex
 from warmroute.router.block_sizes import BlockSizes
@@ -200,6 +200,7 @@ class Router:
             eligible=len(workers),
             foundation=self._foundation(chosen, holding, lookup),
             session_tokens=[each.session_tokens for each in holdings] if held else (),
+            attended_ahead=chosen.load.queued_attended + chosen.attended_tokens,
         )
 
     def first_byte(self, decision: Decision, now: float, *, refused: bool = False) -> None:
@@ -216,7 +217,9 @@ class Router:
         tells = not (refused or decision.worker.removed or decision.worker.lets_wait(now))
         if was_waiting and told and tells and decision.tokens_ahead > 0:
             waited = now - decision.decided_at
-            self.calibration.observe_prefill(decision.worker.key, decision.tokens_ahead, waited)
+            self.calibration.observe_prefill(
+                decision.worker.key, decision.tokens_ahead, decision.attended_ahead, waited
+            )
 
     def settle(self, decision: Decision, outcome: Outcome, rng: random.Random | None = None) -> None:
         """A dispatched request ended: release its load, learn from it, tell the observers. Once per decision.
@@ -246,8 +249,8 @@ class Router:
         worker = decision.worker
         # Of a worker that was forgotten nobody would forget this again.
         if seconds > 0.0 and output_tokens > 1 and not (worker.removed or worker.lets_wait(outcome.ended_at)):
-            decoding, prefilled = _beside(decision, seconds)
-            self.calibration.observe_decode(worker.key, decoding, prefilled, output_tokens, seconds)
+            decoding, computed, attended_to = _beside(decision, seconds)
+            self.calibration.observe_decode(worker.key, decoding, computed, attended_to, output_tokens, seconds)
 
     def _asked(self, request: RouteRequest, now: float) -> PolicyRequest:
         output_tokens = self.calibration.output_tokens(request.max_tokens)
@@ -306,10 +309,12 @@ class Router:
         if worker in self.table.set_aside:
             self.table.note_sent(worker, now)
         uncached = max(0, request.prompt_tokens - decision.cached_tokens)
-        rate = self.calibration.rates(worker.key).prefill_tokens_per_s
-        prefill_ends_at = now + decision.tokens_ahead / rate
+        rates = self.calibration.rates(worker.key)
+        prefill_ends_at = now + rates.prefill_s(decision.tokens_ahead, decision.attended_ahead)
         ends_at = None if request.stream else prefill_ends_at
-        decision.booking = self.table.book(worker, request.request_id, uncached, ends_at, decision.lane)
+        decision.booking = self.table.book(
+            worker, request.request_id, uncached, ends_at, decision.lane, attended(decision.cached_tokens, uncached)
+        )
         self._predict(decision, prefill_ends_at)
 
     def _predict(self, decision: Decision, prefill_ends_at: float) -> None:
@@ -351,13 +356,14 @@ def _cheapest_of(costs: Sequence[Cost], candidates: int, rng: random.Random) -> 
     return cheapest(costs, rng)
 
 
-def _beside(decision: Decision, seconds: float) -> tuple[float, int]:
-    """How many requests of its lane decoded in the mean while it did, itself included, and how many prompt tokens were
-    computed there meanwhile.
+def _beside(decision: Decision, seconds: float) -> tuple[float, int, int]:
+    """How many requests of its lane decoded in the mean while it did, itself included; how many prompt tokens were
+    computed there meanwhile, and those before each of them.
     """
     booking = decision.booking
     assert booking is not None
-    return (booking.until - booking.since) / seconds, booking.prefilled_until - booking.prefilled_since
+    (tokens, attended_tokens), (tokens_before, attended_before) = booking.prefilled_until, booking.prefilled_since
+    return (booking.until - booking.since) / seconds, tokens - tokens_before, attended_tokens - attended_before
 
 
 def _is_whole(request: RouteRequest, token_ids: Sequence[int]) -> bool:

@@ -64,8 +64,8 @@ class Turns(Generic[WaiterT]):
         preview = self._router.explain(request, now, self._rng)
         if isinstance(preview, Refusal):
             return self._router.refuse(request, preview)
-        rate = preview.candidates[preview.position].rates.prefill_tokens_per_s
-        return max(0, request.prompt_tokens - preview.cached_tokens) / rate
+        best = preview.candidates[preview.position]
+        return best.rates.prefill_s(best.uncached_tokens, best.attended_tokens)
 
     def enter(self, waiter: WaiterT, now: float) -> Turn[WaiterT] | None:
         """Let a request wait. Where the queue is full, the end of the one who has to go, maybe its own."""

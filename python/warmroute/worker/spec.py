@@ -1,6 +1,7 @@
 """What is said of a worker: by a person, by its engine, and by what was measured of it."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -97,7 +98,8 @@ class LoadReport:
 class Rates:
     """How fast a worker is.
 
-    prefill_tokens_per_s: prompt tokens computed per second when nothing else runs.
+    prefill_tokens_per_s: prompt tokens computed per second when nothing else runs, at the beginning of a prompt.
+    context_tokens: after so many tokens of a prompt one more takes twice as long, as it attends to all of them.
     decode_slope_s: seconds that each further running request adds to a decode step.
     decode_base_s: seconds of a decode step without them.
     load_tokens_per_s: prompt tokens per second brought back from a slower tier; absent means: recomputed.
@@ -107,3 +109,8 @@ class Rates:
     decode_slope_s: float
     decode_base_s: float = 0.0
     load_tokens_per_s: Mapping[Tier, float] = field(default_factory=dict)
+    context_tokens: float = math.inf
+
+    def prefill_s(self, tokens: int, attended: int) -> float:
+        """Seconds to compute prompt tokens, before which there are `attended` tokens, summed over all of them."""
+        return (tokens + attended / self.context_tokens) / self.prefill_tokens_per_s

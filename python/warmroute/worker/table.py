@@ -306,18 +306,20 @@ class WorkerTable:
         prefill_tokens: int,
         prefill_ends_at: float | None,
         lane: Lane | None = None,
+        prefill_attended: int = 0,
     ) -> Booking:
         """Put a request's load on a lane of a worker at dispatch; without `lane` on its first one.
 
         `prefill_ends_at` is the expected end of its prefill, for a request whose first byte comes with its last and
         so tells nothing of it; None for a stream, whose first byte does.
         """
-        booking = Booking(worker, lane or worker.lanes[0], request_id, prefill_tokens)
+        booking = Booking(worker, lane or worker.lanes[0], request_id, prefill_tokens, prefill_attended)
         self._count(worker, 1)
         booking.lane.requests += 1
         for loaded in (worker, booking.lane):
             loaded.prefilling += 1
             loaded.queued_tokens += prefill_tokens
+            loaded.queued_attended += prefill_attended
         if worker.full_at < LARGEST_COUNT:
             self._weigh(worker)
         self._bookings_made += 1
@@ -338,10 +340,12 @@ class WorkerTable:
             booking.since = booking.lane.count_until(now)
             booking.prefilling = False
             booking.lane.prefilled_tokens += booking.prefill_tokens
-            booking.prefilled_since = booking.lane.prefilled_tokens
+            booking.lane.prefilled_attended += booking.prefill_attended
+            booking.prefilled_since = booking.lane.prefilled
             for loaded in (booking.worker, booking.lane):
                 loaded.prefilling -= 1
                 loaded.queued_tokens -= booking.prefill_tokens
+                loaded.queued_attended -= booking.prefill_attended
 
     def release(self, booking: Booking, now: float) -> None:
         """Take the request's load off its worker at `now`. Safe to call twice."""
@@ -350,7 +354,7 @@ class WorkerTable:
         self.end_prefill(booking, now)
         booking.released = True
         booking.until = booking.lane.count_until(now)
-        booking.prefilled_until = booking.lane.prefilled_tokens
+        booking.prefilled_until = booking.lane.prefilled
         self._count(booking.worker, -1)
         booking.lane.requests -= 1
         if self.saturated:
@@ -383,6 +387,8 @@ def _with_stock(runs: int, ranks: int) -> int:
 def _check_load(name: str, loaded: Worker | Lane, booked: Sequence[Booking]) -> None:
     waiting = [booking for booking in booked if booking.prefilling]
     queued = sum(booking.prefill_tokens for booking in waiting)
+    attended = sum(booking.prefill_attended for booking in waiting)
     assert loaded.requests == len(booked), f"{name}: {loaded.requests} requests, {len(booked)} booked"
     assert loaded.prefilling == len(waiting), f"{name}: {loaded.prefilling} prefilling, {len(waiting)} booked"
     assert loaded.queued_tokens == queued, f"{name}: {loaded.queued_tokens} tokens queued, {queued} booked"
+    assert loaded.queued_attended == attended, f"{name}: {loaded.queued_attended} attended, {attended} booked"

@@ -34,6 +34,7 @@ class Load:
     requests: in flight, ours and, where a fresh report shows more, those of others.
     decoding: of ours, those that have got their first byte.
     queued_tokens: prompt tokens still to prefill for ours that have not.
+    queued_attended: the tokens before each of these, summed: what attention has to do for them.
     waiting: in the engine's own queue at the last look, ours or not; 0 where that is old, or not told.
     """
 
@@ -41,6 +42,7 @@ class Load:
     decoding: int = 0
     queued_tokens: int = 0
     waiting: int = 0
+    queued_attended: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -48,8 +50,8 @@ class Lane:
     """One KV cache of a worker and the load on it; `rank` is None where the worker has told of no ranks.
 
     `followed`: its KV events are heard. `decoding_seconds`: the integral over time, up to `counted_at`, of the
-    requests that have their first byte. `prefilled_tokens`: the prompt tokens of ours that it has computed. Only
-    `WorkerTable` writes to it.
+    requests that have their first byte. `prefilled_tokens`: the prompt tokens of ours that it has computed, and
+    `prefilled_attended` those before each of them. Only `WorkerTable` writes to it.
     """
 
     key: LaneKey
@@ -58,9 +60,16 @@ class Lane:
     requests: int = 0
     prefilling: int = 0
     queued_tokens: int = 0
+    queued_attended: int = 0
     decoding_seconds: float = 0.0
     counted_at: float = 0.0
     prefilled_tokens: int = 0
+    prefilled_attended: int = 0
+
+    @property
+    def prefilled(self) -> tuple[int, int]:
+        """`prefilled_tokens` and `prefilled_attended`."""
+        return self.prefilled_tokens, self.prefilled_attended
 
     def count_until(self, now: float) -> float:
         """The integral as of now; times that come out of order count for nothing."""
@@ -74,18 +83,20 @@ class Lane:
 class Booking:
     """One request's share of the load on a worker and its lane, from dispatch to release.
 
+    prefill_attended: the tokens before each of its `prefill_tokens`, summed.
     since, until: the lane's `decoding_seconds` at its first byte and at its release.
-    prefilled_since, prefilled_until: its `prefilled_tokens` then.
+    prefilled_since, prefilled_until: its `prefilled_tokens` and `prefilled_attended` then.
     """
 
     worker: "Worker"
     lane: Lane
     request_id: str
     prefill_tokens: int
+    prefill_attended: int = 0
     since: float = 0.0
     until: float = 0.0
-    prefilled_since: int = 0
-    prefilled_until: int = 0
+    prefilled_since: tuple[int, int] = (0, 0)
+    prefilled_until: tuple[int, int] = (0, 0)
     prefilling: bool = True
     released: bool = False
 
@@ -109,6 +120,7 @@ class Worker:
     requests: int = 0
     prefilling: int = 0
     queued_tokens: int = 0
+    queued_attended: int = 0
     removed: bool = False
     draining: bool = False
     full_at: int = LARGEST_COUNT
@@ -145,14 +157,14 @@ class Worker:
         """The load on the whole worker at `now`; an old report is left out."""
         foreign, waiting = self._foreign(now), self._waiting(now)
         decoding = self.requests - self.prefilling
-        return Load(self.requests + foreign, decoding, self.queued_tokens, waiting)
+        return Load(self.requests + foreign, decoding, self.queued_tokens, waiting, self.queued_attended)
 
     def lane_load(self, lane: Lane, now: float) -> Load:
         """The load that a request on this lane meets at `now`; others' requests are taken as spread evenly."""
         lanes = len(self.lanes)
         foreign, waiting = self._foreign(now) // lanes, self._waiting(now) // lanes
         decoding = lane.requests - lane.prefilling
-        return Load(lane.requests + foreign, decoding, lane.queued_tokens, waiting)
+        return Load(lane.requests + foreign, decoding, lane.queued_tokens, waiting, lane.queued_attended)
 
     def is_full(self, now: float) -> bool:
         """Whether one more request would only wait in its engine; others' requests count."""
