@@ -30,7 +30,7 @@ def test_a_report(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "10 requests in 1 families" in shown
     assert "1. date-time in messages[0].content, character 23" in shown
-    assert "move `Current time: 2026-03-" in shown
+    assert "move `Current time: ...`" in shown
 
 
 def test_the_example_of_the_document_is_what_is_printed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
