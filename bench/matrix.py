@@ -3,6 +3,9 @@
 One JSON object goes to bench/results/matrix.json (docs/matrix.md is rendered from it): of each workload the bounds, and
 of each policy the means over the seeds with the least and the greatest. It takes most of an hour on two cores; it is
 written after each workload, so an interrupted one has what was done. Equal commits give equal figures.
+
+With --onto the rows of policies that are not asked for are taken from an earlier result of the same seeds: a change of
+one policy changes no other's.
 """
 
 import argparse
@@ -45,11 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for and write the result; 1 where a workload was left out for want of its trace."""
     options = _parser().parse_args(arguments)
     begun, missing = time.monotonic(), []
+    earlier = _earlier(options)
     result: dict[str, Any] = {
         "question": "what does each policy make of each workload?",
         "seeds": list(range(_FIRST_SEED, _FIRST_SEED + options.seeds)),
         "policies": {name: {"about": arm.about, "source": arm.source} for name, arm in ARMS.items()},
         "environment": environment(),
+        **({} if earlier is None else {"earlier": earlier["environment"], "asked": options.policy}),
         "workloads": {},
     }
     entries = [entry for entry in WORKLOADS if not options.workload or entry.name in options.workload]
@@ -60,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             missing.append(f"{entry.name}: {error}")
             continue
         told = compare(_question(entry.name, options.traces, result["seeds"], options.policy), options.jobs)
-        result["workloads"][entry.name] = _kept(told)
+        result["workloads"][entry.name] = _kept(told) if earlier is None else _onto(earlier, _kept(told))
         elapsed = time.monotonic() - begun
         print(f"{position + 1} of {len(entries)} after {elapsed / 60:.1f} min: {entry.name}", file=sys.stderr)
         _write(result, options.out)
@@ -79,8 +84,28 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--traces", type=Path, metavar="DIR", help="the folder of recorded traces")
     parser.add_argument("--workload", action="append", metavar="NAME", help="this one only; may be repeated")
     parser.add_argument("--policy", action="append", metavar="NAME", help="this one only; may be repeated")
+    parser.add_argument("--onto", type=Path, metavar="FILE", help="an earlier result, of which --policy is done anew")
     parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE", help="where the result goes")
     return parser
+
+
+def _earlier(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The result that this one is to stand on; SystemExit where that cannot be."""
+    if options.onto is None:
+        return None
+    found: dict[str, Any] = json.loads(options.onto.read_text())
+    if len(found["seeds"]) != options.seeds or not options.policy:
+        sys.exit(f"{options.onto} has {len(found['seeds'])} seeds: ask for as many, and name policies with --policy")
+    return found
+
+
+def _onto(earlier: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """A workload's rows, those that were not done anew as they were; in the order of the list."""
+    before = earlier["workloads"].get(told["name"])
+    if before is None or before["bounds"] != told["bounds"]:
+        sys.exit(f"{told['name']}: the earlier result was another workload; run it whole")
+    rows = before["policies"] | told["policies"]
+    return told | {"policies": {name: rows[name] for name in ARMS if name in rows}}
 
 
 def _question(name: str, traces: Path | None, seeds: Sequence[int], policies: Sequence[str] | None) -> Question:

@@ -11,7 +11,13 @@ def matrix(result: Result) -> str:
     """Over all workloads first, then a table for each."""
     parts = [_overall(result), *(_workload(name, told) for name, told in result["workloads"].items())]
     seeds = ", ".join(map(str, result["seeds"]))
-    return "\n\n".join([*parts, f"Seeds {seeds}. Simulated by {machine(result)}."])
+    earlier = f" {_anew(result)}" if "earlier" in result else ""
+    return "\n\n".join([*parts, f"Seeds {seeds}. Simulated by {machine(result)}.{earlier}"])
+
+
+def _anew(result: Result) -> str:
+    names = ", ".join(f"`{name}`" for name in result["asked"])
+    return f"That is true of {names}; the others' rows are of {result['earlier']['commit']}."
 
 
 def _overall(result: Result) -> str:
