@@ -95,7 +95,7 @@ def without_reasoning(message: Any) -> Any:
     bare = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
     content = bare.get("content")
     if isinstance(content, list):
-        bare["content"] = [part for part in content if not _is_reasoning(part)]
+        bare["content"] = [_without_thoughts(part) for part in content if not _is_reasoning(part)]
     elif isinstance(content, str) and message.get("role") == "assistant":
         bare["content"] = without_thoughts(content)
     return bare
@@ -105,6 +105,11 @@ def without_thoughts(text: str) -> str:
     """An answer without what stands in its marks of thinking."""
     begin, end = text.find("<think>"), text.find("</think>")
     return text if begin < 0 or end < begin else (text[:begin] + text[end + len("</think>") :]).lstrip()
+
+
+def _without_thoughts(part: Any) -> Any:
+    text = part.get("text") if isinstance(part, dict) else None
+    return {**part, "text": without_thoughts(text)} if isinstance(text, str) and "<think>" in text else part
 
 
 def _is_reasoning(part: Any) -> bool:

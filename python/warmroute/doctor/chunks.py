@@ -7,6 +7,7 @@ alone still share nearly all of their pieces.
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from zlib import crc32
 
 from warmroute.doctor.leaves import Leaf
 
@@ -31,7 +32,7 @@ def pieces(text: str) -> list[bytes]:
 
 
 def weighed(leaves: Iterable[Leaf]) -> dict[int, int]:
-    """The hash of each piece, with its bytes. Hashes hold within this process only."""
+    """The hash of each piece, with its bytes."""
     found: dict[int, int] = {}
     for leaf in leaves:
         if len(leaf.text) >= _REPEATED:
@@ -44,7 +45,7 @@ def weighed(leaves: Iterable[Leaf]) -> dict[int, int]:
 
 
 def _weighed(text: str) -> dict[int, int]:
-    return {hash(piece): len(piece) for piece in pieces(text) if len(piece) >= _SHORTEST}
+    return {crc32(piece): len(piece) for piece in pieces(text) if len(piece) >= _SHORTEST}
 
 
 # Prompts repeat their long texts; those of some hundred applications are kept.

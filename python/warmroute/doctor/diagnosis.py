@@ -21,9 +21,7 @@ from warmroute.request_log.request import BrokenLine
 
 # Parts of the memory: blocks of the cache of all requests, of that of fixed bodies, requests that are kept, what
 # families are known by. The rest is for examinations and the program itself.
-_FOR_BLOCKS, _FOR_FIXED, _FOR_KEPT, _FOR_FAMILIES = 0.25, 0.15, 0.15, 0.15
-# A number of Python is 32 bytes, its place in a set 30 to 60.
-_BYTES_PER_BLOCK = 90
+_FOR_BLOCKS, _FOR_FIXED, _FOR_KEPT, _FOR_FAMILIES = 0.2, 0.1, 0.12, 0.12
 _MOST_PATIENTS_PER_MB = 64
 _LOOKED_AT = 64
 
@@ -66,8 +64,8 @@ class Diagnosis:
     def __post_init__(self) -> None:
         memory = self.options.memory_bytes
         self._counting = Counting(self.options)
-        self._cache = BoundedCache(int(memory * _FOR_BLOCKS / _BYTES_PER_BLOCK))
-        self._fixed_cache = BoundedCache(int(memory * _FOR_FIXED / _BYTES_PER_BLOCK))
+        self._cache = BoundedCache(int(memory * _FOR_BLOCKS))
+        self._fixed_cache = BoundedCache(int(memory * _FOR_FIXED))
         self._families = Families(int(memory * _FOR_FAMILIES))
 
     def take(self, position: int, logged: Logged) -> None:

@@ -27,7 +27,7 @@ _LEAST_LOSS, _LEAST_BLOCKS = 0.02, 1.5
 _ENOUGH = 0.97
 _NO_WORSE = 1.02
 # A short prefix is of no interest where prompts are long.
-_LEAST_SHORT_PREFIX = 0.06
+_LEAST_SHORT_PREFIX, _SHORT_BLOCKS = 0.06, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,8 @@ class Examination:
                     yield Pair(self.cases[partner], case), loss
 
     def _try_short_prefix(self) -> None:
-        found = short_prefix(self.cases)
+        longest = _SHORT_BLOCKS * self.options.block_tokens * len(self.cases)
+        found = short_prefix(self.cases) if sum(case.tokens for case in self.cases) <= longest else None
         if found is None:
             return
         suspect, verdict = found

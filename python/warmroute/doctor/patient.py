@@ -16,6 +16,8 @@ _FIRST_KEPT = 4
 _MOST_EXAMINATIONS = 3
 # Of a prompt: where more is cached, what is left is what was asked.
 _WELL_CACHED = 0.9
+# Blocks of a prompt: of a longer one no part of a block is a twentieth.
+_SHORT_BLOCKS = 20
 # Pieces of text by which it is seen that a request has lost something.
 _MOST_SEEN = 20_000
 
@@ -113,11 +115,21 @@ class Patient:
         self.kept = staying + recent
         self.kept_bytes = sum(len(each.body) for each in self.kept)
 
+    @property
+    def _have_lost(self) -> bool:
+        return any(each.has_lost for each in self.kept)
+
+    @property
+    def _are_short(self) -> bool:
+        """Whether a block that is not shared counts among the prompts that are kept."""
+        return sum(each.tokens for each in self.kept) <= _SHORT_BLOCKS * self.options.block_tokens * len(self.kept)
+
     def examine(self) -> None:
         """Look for what is wrong by the requests that are kept, and let them go."""
-        cases = [each.unpacked() for each in self.kept]
-        self.examinations += 1
-        if len(cases) > 1:
+        is_worth_it = len(self.kept) > 1 and (self._have_lost or self._are_short)
+        cases = [each.unpacked() for each in self.kept] if is_worth_it else []
+        self.examinations += is_worth_it
+        if is_worth_it:
             for stage in Examination(cases, self.options).run():
                 self.stages.append(StageCount(stage))
         if not self.stages:

@@ -1,6 +1,8 @@
 """Bodies as the blocks that an engine caches, counted as the simulator counts a log."""
 
+from array import array
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +15,8 @@ from warmroute.request_log.request import BrokenLine, LoggedRequest, ToldPrompt
 ADAPTER_FIELDS = ("lora_path", "lora_name", "lora", "adapter", "adapter_id", "adapter_name", "lora_adapter")
 """Where servers take the name of an adapter, apart from the model's."""
 
+# A number of Python is 32 bytes, its place in a set up to 60; in an array it is 8. Each array is looked into.
+_SET_BYTES, _ARRAY_BYTES, _MOST_ARRAYS = 90, 8, 32
 TEMPLATE_OPTIONS = "chat_template_kwargs"
 
 
@@ -92,26 +96,43 @@ class EndlessCache:
 
 
 class BoundedCache:
-    """Keeps the blocks that were used last, up to `most` of them.
+    """Keeps the blocks that were used last, as many as `memory_bytes` hold.
 
-    Two sets take turns: what is used goes into the young one; where that is full it becomes the old one, and what had
-    not been used since is gone. A prompt's blocks go in together, so where a block is held all before it are.
+    What is used goes into a young set; a full one becomes a sorted array of a tenth of its size; the oldest
+    array is let go. What a prompt adds goes in together: where a set or an array holds a block, it holds all before it.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most_young = max(1, most // 2)
+    def __init__(self, memory_bytes: int) -> None:
+        self._most_young = max(1, memory_bytes // (_SET_BYTES + _MOST_ARRAYS * _ARRAY_BYTES))
         self._young: set[int] = set()
-        self._old: set[int] = set()
+        self._arrays: deque[array[int]] = deque()
         self.dropped = 0
 
     def put(self, hashes: Sequence[int]) -> int:
         """As that of the endless one."""
-        found = max(first_missing(hashes, self._young), first_missing(hashes, self._old))
-        self._young.update(hashes)
+        young = first_missing(hashes, self._young)
+        if young == len(hashes):
+            return young
+        found = max(young, *(_first_missing_after(young, hashes, each) for each in self._arrays), 0)
+        self._young.update(hashes[young:])
         if len(self._young) > self._most_young:
-            self.dropped += len(self._old)
-            self._old, self._young = self._young, set()
+            self._arrays.append(array("Q", sorted(self._young)))
+            self._young = set()
+            if len(self._arrays) > _MOST_ARRAYS:
+                self.dropped += len(self._arrays.popleft())
         return found
+
+
+def _first_missing_after(start: int, hashes: Sequence[int], held: "array[int]") -> int:
+    """As below, in a sorted array; not looked for in front of `start`."""
+    if not _is_in(hashes[start], held):
+        return start
+    return bisect_left(range(len(hashes)), True, lo=start, key=lambda at: not _is_in(hashes[at], held))
+
+
+def _is_in(block: int, held: "array[int]") -> bool:
+    at = bisect_left(held, block)
+    return at < len(held) and held[at] == block
 
 
 def first_missing(hashes: Sequence[int], held: set[int]) -> int:
