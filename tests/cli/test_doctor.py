@@ -1,7 +1,11 @@
 """`warmroute doctor` as a command: what it prints, what it writes, how it ends."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -95,3 +99,42 @@ def test_a_log_without_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path.write_text('{"messages": []}\n')
     assert main(["doctor", str(path)]) == 2
     assert "no request with a prompt" in capsys.readouterr().err
+
+
+@contextmanager
+def router(status: int, body: bytes) -> Iterator[str]:
+    """The address of a server that answers everything alike."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests are silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_what_a_router_has_seen(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(log), "--json"]) == 0
+    report = capsys.readouterr().out
+    with router(200, report.encode()) as url:
+        assert main(["doctor", "--url", url, "--fail-under", "0.9"]) == 1
+    assert "1. date-time in messages[0].content" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [(404, b"{}", "log requests and give the log"), (200, b"[]", "is it of the same version")],
+)
+def test_a_router_without_a_doctor(status: int, body: bytes, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with router(status, body) as url:
+        assert main(["doctor", "--url", url]) == 2
+    assert told in capsys.readouterr().err
