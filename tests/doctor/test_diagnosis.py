@@ -113,3 +113,8 @@ def test_a_batch_of_prompts_counts_as_its_prompts() -> None:
     prompts = [f"{RULES}\n\n{question(number)}" for number in range(MANY)]
     batch, alone = diagnosed([Logged({"prompt": prompts})]), diagnosed([Logged({"prompt": each}) for each in prompts])
     assert (batch.prompt_tokens, batch.cached_share) == (alone.prompt_tokens, alone.cached_share)
+
+
+def test_half_of_a_surrogate_pair_is_a_character_as_well() -> None:
+    requests = asked(lambda number: f"Date: 2026-03-{number + 1:02d} \ud83d\n{RULES}")
+    assert [found.kind for found in diagnosed(requests).findings] == [Kind.DATE_TIME]

@@ -1,7 +1,7 @@
 """The whole diagnosis, in one pass over the requests and in bounded memory."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 
@@ -22,7 +22,9 @@ from warmroute.request_log.request import BrokenLine
 # Parts of the memory: blocks of the cache of all requests, of that of fixed bodies, requests that are kept, what
 # families are known by. The rest is for examinations and the program itself.
 _FOR_BLOCKS, _FOR_FIXED, _FOR_KEPT, _FOR_FAMILIES = 0.2, 0.1, 0.12, 0.12
-_MOST_PATIENTS_PER_MB = 64
+# Families that are followed, and such with findings that are told in the end; a fix holds some hundred lines of text.
+_PATIENTS_PER_MB, _FINDINGS_PER_MB = 16, 4
+_MOST_REASONS = 32
 _LOOKED_AT = 64
 
 Watcher = Callable[[int], None]
@@ -58,7 +60,7 @@ class Diagnosis:
     _counted: Tally = field(default_factory=Tally)
     _kept_bytes: int = 0
     _dropped: dict[str, int] = field(default_factory=dict)
-    _forgotten: list[Patient] = field(default_factory=list)
+    _diagnosed: list[Patient] = field(default_factory=list)
     _fixed: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class Diagnosis:
             patient = self._keeping.pop(number)
             self._kept_bytes -= patient.kept_bytes
             patient.examine()
-        if len(self._patients) > max(1, _MOST_PATIENTS_PER_MB * self.options.memory_bytes // 2**20):
+        if len(self._patients) > max(1, _PATIENTS_PER_MB * self.options.memory_bytes // 2**20):
             number = next(iter(self._patients))
             self._keeping.pop(number, None)
             self._let_go(self._patients.pop(number))
@@ -125,22 +127,32 @@ class Diagnosis:
     def _let_go(self, patient: Patient) -> None:
         self._kept_bytes -= patient.kept_bytes
         patient.examine()
-        if patient.stages:
-            self._forgotten.append(patient)
-        else:
+        if not patient.stages:
             self._fixed.add(patient.counted.tokens, patient.counted.cached)
+            return
+        self._diagnosed.append(patient)
+        if len(self._diagnosed) > max(1, _FINDINGS_PER_MB * self.options.memory_bytes // 2**20):
+            least = min(self._diagnosed, key=lambda each: each.counted.computed)
+            self._diagnosed.remove(least)
+            self._fixed.add(least.counted.tokens, least.counted.cached)
+            self._drop("families with findings, the smallest, forgotten to stay within the memory")
 
     def _drop(self, reason: str) -> None:
+        if reason not in self._dropped and len(self._dropped) >= _MOST_REASONS:
+            reason = "could not be read for other reasons"
         self._dropped[reason] = self._dropped.get(reason, 0) + 1
 
     def report(self) -> Report:
         """All that was found; what is still kept is examined first."""
-        for patient in list(self._patients.values()):
+        for patient in self._patients.values():
             self._let_go(patient)
-        findings = [finding for patient in self._forgotten for finding in self._findings(patient)]
-        for patient in self._forgotten:
+        self._patients.clear()
+        self._keeping.clear()
+        findings = [finding for patient in self._diagnosed for finding in self._findings(patient)]
+        possible = replace(self._fixed)
+        for patient in self._diagnosed:
             last = patient.stages[-1].tally
-            self._fixed.add(last.tokens + patient.let_go.tokens, last.cached + patient.let_go.cached)
+            possible.add(last.tokens + patient.let_go.tokens, last.cached + patient.let_go.cached)
         dropped = dict(self._dropped)
         if self._cache.dropped:
             dropped["blocks forgotten to stay within the memory: reuse may be told too low"] = self._cache.dropped
@@ -151,7 +163,7 @@ class Diagnosis:
             families=self._families.count,
             prompt_tokens=self._counted.tokens,
             cached_share=self._counted.share,
-            possible_share=max(self._fixed.share, self._counted.share),
+            possible_share=max(possible.share, self._counted.share),
             block_tokens=self.options.block_tokens,
             bytes_per_token=None if self.options.tokenizer is not None else self.options.bytes_per_token,
             findings=sorted(findings, key=lambda finding: (-finding.tokens_lost, finding.family, finding.field)),

@@ -18,6 +18,7 @@ from warmroute.doctor.prompt_blocks import EndlessCache, Tally, put_all
 from warmroute.doctor.report import Fix
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.openai_api import JsonObject
+from warmroute.request_log.request import BrokenLine
 
 _MOST_TRIES = 16
 # A request that shares less than this with another, beyond what is cached for it, has lost nothing: the part of its
@@ -27,7 +28,9 @@ _LEAST_LOSS, _LEAST_BLOCKS = 0.02, 1.5
 _ENOUGH = 0.97
 _NO_WORSE = 1.02
 # A short prefix is of no interest where prompts are long.
-_LEAST_SHORT_PREFIX, _SHORT_BLOCKS = 0.06, 20
+_LEAST_SHORT_PREFIX = 0.06
+SHORT_BLOCKS = 20
+"""Blocks of a prompt: of a longer one no part of a block is a twentieth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,11 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something that is wrong with a family. left, right: positions of two requests that show it, which part after
-    `token_offset` tokens. example: the body of the right one as it was sent, if those are kept."""
+    """Something that is wrong with a family.
+
+    left, right: positions of two requests that show it, which part after `token_offset` tokens. example: the body of
+    the right one as it was sent, if those are kept.
+    """
 
     verdict: Verdict
     clue: Clue
@@ -105,22 +111,27 @@ class Examination:
 
     def _try(self, suspect: Suspect, group: KindGroup, counted: list[Tally]) -> None:
         verdict = group.judge(suspect, self.cases)
-        if verdict is None:
-            self._refused.add((suspect.kind, suspect.path))
-            return
-        fixed = [case.with_body(verdict.fix.apply(case.body)) for case in self.cases]
-        before, after = _computed(counted), _computed(counts(fixed))
-        # What is moved is written with a line end or two more.
-        if after > before * _NO_WORSE or _same_prompts(fixed, self.cases):
-            self._refused.add((suspect.kind, suspect.path))
-            return
-        if after >= before:
+        fixed = None if verdict is None else self._readable(verdict)
+        before, after = _computed(counted), 0 if fixed is None else _computed(counts(fixed))
+        if after >= before or fixed is None:
             # It does not come first again; what is behind it may.
             self._refused.add((suspect.kind, suspect.path))
+        # What is moved is written with a line end or two more.
+        if verdict is None or fixed is None or after > before * _NO_WORSE:
+            return
         self.cases = fixed
         self._pending.append(self._found(suspect, verdict))
         if self._saves_enough(self._settled, fixed):
             self._settle()
+
+    def _readable(self, verdict: Verdict) -> list[Case] | None:
+        """The requests with a fix; None where that changes no prompt, or makes one that cannot be read."""
+        fixed = [case.with_body(verdict.fix.apply(case.body)) for case in self.cases]
+        try:
+            changed = any(a.blocks != b.blocks for a, b in zip(fixed, self.cases, strict=True))
+        except BrokenLine:
+            return None
+        return fixed if changed else None
 
     def _found(self, suspect: Suspect, verdict: Verdict) -> Found:
         """What is told of a suspect: nothing that holds on to the requests, of which a log has many."""
@@ -192,12 +203,12 @@ class Examination:
                     yield Pair(self.cases[partner], case), loss
 
     def _try_short_prefix(self) -> None:
-        longest = _SHORT_BLOCKS * self.options.block_tokens * len(self.cases)
+        longest = SHORT_BLOCKS * self.options.block_tokens * len(self.cases)
         found = short_prefix(self.cases) if sum(case.tokens for case in self.cases) <= longest else None
         if found is None:
             return
         suspect, verdict = found
-        fixed = [case.with_body(verdict.fix.apply(case.body)) for case in self.cases]
+        fixed = self._readable(verdict) or self.cases
         before, after = Tally(), Tally()
         for old, new in zip(counts(self.cases), counts(fixed), strict=True):
             before.add(old.tokens, old.cached)
@@ -215,10 +226,6 @@ def counts(cases: Sequence[Case]) -> list[Tally]:
         tally.add(*put_all(cache, case.blocks, case.counting.block_tokens))
         counted.append(tally)
     return counted
-
-
-def _same_prompts(some: Sequence[Case], others: Sequence[Case]) -> bool:
-    return all(a.blocks == b.blocks for a, b in zip(some, others, strict=True))
 
 
 def _computed(counted: Sequence[Tally]) -> int:

@@ -1,13 +1,15 @@
 """A family while its requests come: some of them are kept until it is examined; then what the fixes save is counted."""
 
+import json
 from dataclasses import dataclass, field
 
 import msgspec
 
 from warmroute.doctor.case import Case
-from warmroute.doctor.examination import Examination, Stage
+from warmroute.doctor.examination import SHORT_BLOCKS, Examination, Stage
 from warmroute.doctor.options import DoctorOptions
-from warmroute.doctor.prompt_blocks import BoundedCache, Tally, put_all
+from warmroute.doctor.prompt_blocks import BoundedCache, PromptBlocks, Tally, put_all
+from warmroute.request_log.request import BrokenLine
 
 # Requests that are kept for an examination, and those of them that had lost something when it begins at the latest.
 _MOST_KEPT, _MOST_LOSING = 40, 20
@@ -16,10 +18,10 @@ _FIRST_KEPT = 4
 _MOST_EXAMINATIONS = 3
 # Of a prompt: where more is cached, what is left is what was asked.
 _WELL_CACHED = 0.9
-# Blocks of a prompt: of a longer one no part of a block is a twentieth.
-_SHORT_BLOCKS = 20
 # Pieces of text by which it is seen that a request has lost something.
 _MOST_SEEN = 20_000
+# Of memory: a piece that was seen, and what a request takes beside its body.
+_BYTES_SEEN, _BYTES_EACH = 70, 1_000
 
 
 @dataclass(slots=True)
@@ -35,11 +37,15 @@ class Packed:
     @classmethod
     def of(cls, case: Case, tokens: int, cached: int, has_lost: bool) -> "Packed":
         """Pack a case."""
-        return cls(case.with_body({}), msgspec.json.encode(case.body), tokens, cached, has_lost)
+        try:
+            body = msgspec.json.encode(case.body)
+        except UnicodeEncodeError:  # Half of a surrogate pair, which only an escape can tell.
+            body = json.dumps(case.body).encode()
+        return cls(case.with_body({}), body, tokens, cached, has_lost)
 
     def unpacked(self) -> Case:
         """The case again."""
-        return self.case.with_body(msgspec.json.decode(self.body))
+        return self.case.with_body(json.loads(self.body) if b"\\ud" in self.body else msgspec.json.decode(self.body))
 
 
 @dataclass(slots=True)
@@ -61,11 +67,15 @@ class Patient:
     counted: Tally = field(default_factory=Tally)
     stages: list[StageCount] = field(default_factory=list)
     kept: list[Packed] = field(default_factory=list)
-    kept_bytes: int = 0
     examinations: int = 0
     seen: set[int] = field(default_factory=set)
     # Of requests that are gone from `kept` without an examination: they count for the fixes as they were.
     let_go: Tally = field(default_factory=Tally)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept until the next examination takes in memory."""
+        return sum(len(each.body) + _BYTES_EACH for each in self.kept) + _BYTES_SEEN * len(self.seen)
 
     @property
     def is_watched(self) -> bool:
@@ -85,7 +95,6 @@ class Patient:
     def _keep(self, case: Case, tokens: int, cached: int) -> None:
         packed = Packed.of(case, tokens, cached, self._has_lost(case, tokens, cached))
         self.kept.append(packed)
-        self.kept_bytes += len(packed.body)
         losing = sum(each.has_lost for each in self.kept)
         if losing >= _MOST_LOSING:
             self.examine()
@@ -113,7 +122,6 @@ class Patient:
             if not each.has_lost:
                 self.let_go.add(each.tokens, each.cached)
         self.kept = staying + recent
-        self.kept_bytes = sum(len(each.body) for each in self.kept)
 
     @property
     def _have_lost(self) -> bool:
@@ -122,7 +130,7 @@ class Patient:
     @property
     def _are_short(self) -> bool:
         """Whether a block that is not shared counts among the prompts that are kept."""
-        return sum(each.tokens for each in self.kept) <= _SHORT_BLOCKS * self.options.block_tokens * len(self.kept)
+        return sum(each.tokens for each in self.kept) <= SHORT_BLOCKS * self.options.block_tokens * len(self.kept)
 
     def examine(self) -> None:
         """Look for what is wrong by the requests that are kept, and let them go."""
@@ -137,15 +145,23 @@ class Patient:
                 self.let_go.add(each.tokens, each.cached)
         for case, each in zip(cases, self.kept, strict=True) if self.stages else ():
             self._count(case, each.tokens - each.cached)
-        self.kept, self.kept_bytes = [], 0
+        self.kept, self.seen = [], set()
 
     def _count(self, case: Case, computed: int) -> None:
         """Count a request, of which so many tokens were computed, as each stage's fixes would have it."""
         for number, count in enumerate(self.stages):
             count.stage.chain.observe(case.body)
             # What other stages make of a body is not in the cache of this one.
-            blocks = case.counting.blocks(count.stage.chain.apply(case.body), case.endpoint, apart=f"stage {number}")
+            blocks = _blocks(case, count.stage, f"stage {number}")
             tokens, cached = put_all(self.fixed, blocks, case.counting.block_tokens)
             count.tally.add(tokens, cached)
             count.better += computed - (tokens - cached) >= self.options.block_tokens
             computed = tokens - cached
+
+
+def _blocks(case: Case, stage: Stage, apart: str) -> list[PromptBlocks]:
+    """Of a request with a stage's fixes; as it is where these make of it what cannot be read."""
+    try:
+        return case.counting.blocks(stage.chain.apply(case.body), case.endpoint, apart)
+    except BrokenLine:
+        return case.counting.blocks(case.body, case.endpoint, apart)

@@ -13,7 +13,7 @@ from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.doctor.units import common_prefix
 from warmroute.openai_api import Endpoint, JsonObject
 
-_HELD = re.compile(r"https?://[^/?#]+")
+_HOST = re.compile(r"https?://[^/?#]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _stable_forms(urls: Iterable[str]) -> dict[str, str]:
 
 def _one_thing(bares: Sequence[str]) -> bool:
     """Whether the addresses differ in the host alone, or in one part of their path."""
-    parts = [_HELD.sub("host", bare, count=1).split("/") for bare in bares]
+    parts = [_HOST.sub("host", bare, count=1).split("/") for bare in bares]
     longest = max(map(len, parts))
     return all(len(each) == longest for each in parts) and all(
         sum(a != b for a, b in zip(parts[0], each, strict=True)) <= 1 for each in parts

@@ -10,7 +10,7 @@ from typing import Any
 from warmroute.doctor.case import Case, Pair
 from warmroute.doctor.kind import Kind
 from warmroute.doctor.kinds.orders import canonical
-from warmroute.doctor.leaves import Path, leaves_of, replaced, value_at
+from warmroute.doctor.leaves import Path, Zone, leaves_of, replaced, value_at
 from warmroute.doctor.suspect import Clue, KindGroup, Suspect, Verdict
 from warmroute.doctor.units import common_prefix
 from warmroute.openai_api import Endpoint, JsonObject
@@ -21,6 +21,9 @@ _LOOKED_AT = 4_000
 _SPACES = re.compile(r"\s+")
 _BLANK_LINES = re.compile(r"\n{2,}")
 _SHORTEST_JSON = 8
+_IN_FRONT = (Zone.TOOLS, Zone.DOCUMENTS, Zone.SYSTEM)
+# What means the same in every text, code and verse too.
+_HARMLESS = (Kind.LINE_ENDINGS, Kind.UNICODE_FORM)
 # Of a message only calls of tools, and what goes into them, are written as JSON.
 _WRITTEN_AS_JSON = frozenset({"tool_calls", "input", "arguments"})
 
@@ -74,16 +77,19 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class OneForm:
-    """All texts of a prompt in one form of a kind."""
+    """Texts of a prompt in one form of a kind: that at the path, and those in front of what is said."""
 
     kind: Kind
     endpoint: Endpoint
+    path: Path
 
     def apply(self, body: JsonObject) -> JsonObject:
         """The body with them."""
         form = _FORMS[self.kind]
         changed: Any = dict(body)
         for leaf in leaves_of(body, self.endpoint):
+            if leaf.zone not in _IN_FRONT and leaf.path != self.path and self.kind not in _HARMLESS:
+                continue
             text = form(leaf.text)
             if text != leaf.text:
                 changed = replaced(changed, leaf.path, text)
@@ -92,17 +98,18 @@ class OneForm:
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
-    """The objects below a field with their keys in order, and so the JSON in the prompt's texts."""
+    """The objects below a field with their keys in order, and so the JSON in texts."""
 
     path: Path
     endpoint: Endpoint
+    text: Path
 
     def apply(self, body: JsonObject) -> JsonObject:
         """The body with them."""
         value = value_at(body, self.path)
         if self.path and isinstance(value, dict | list):
             body = replaced(body, self.path, sorted_keys(value))
-        return OneForm(Kind.KEY_ORDER, self.endpoint).apply(body)
+        return OneForm(Kind.KEY_ORDER, self.endpoint, self.text).apply(body)
 
 
 def sorted_keys(value: Any) -> Any:
@@ -196,12 +203,14 @@ def _judge(suspect: Suspect, cases: Sequence[Case]) -> Verdict | None:
     advice = _ADVICE[suspect.kind]
     if suspect.kind is Kind.WHITE_SPACE and _is_json(suspect):
         return Verdict(
-            suspect.kind, OneForm(Kind.KEY_ORDER, endpoint), "write JSON with the same white space each time"
+            suspect.kind,
+            OneForm(Kind.KEY_ORDER, endpoint, suspect.path),
+            "write JSON with the same white space each time",
         )
     if suspect.kind is Kind.KEY_ORDER:
         root = suspect.path[:1] if suspect.clues[0][1].detail == "keys" else ()
-        return Verdict(suspect.kind, SortedKeys(root, endpoint), advice)
-    return Verdict(suspect.kind, OneForm(suspect.kind, endpoint), advice)
+        return Verdict(suspect.kind, SortedKeys(root, endpoint, suspect.path), advice)
+    return Verdict(suspect.kind, OneForm(suspect.kind, endpoint, suspect.path), advice)
 
 
 def _is_json(suspect: Suspect) -> bool:

@@ -16,7 +16,6 @@ from warmroute.openai_api import JsonObject
 _MARKS = re.compile(r"<\|[\w ]{2,32}\|>|\[INST\]|<start_of_turn>|<<SYS>>|<｜|<s>|\[SYSTEM_PROMPT\]")
 # The head of a prompt, in which templates write the date.
 _HEAD = 1_000
-_OPTIONS = TEMPLATE_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class PinnedDate:
         text = value_at(body, self.path)
         if not isinstance(text, str):
             return dict(body)
-        span = (0, len(text)) if self.path[0] == _OPTIONS else date_span(text)
+        span = (0, len(text)) if self.path[0] == TEMPLATE_OPTIONS else date_span(text)
         if span is None:
             return dict(body)
         return replaced(body, self.path, text[: span[0]] + self.date + text[span[1] :])  # type: ignore[no-any-return]
@@ -66,13 +65,13 @@ def _detect(pair: Pair) -> Sequence[Clue]:
 
 def _options(pair: Pair) -> Sequence[Clue]:
     """What the client hands to the template; it is not in the texts, so it counts where they go on alike."""
-    left, right = pair.left.body.get(_OPTIONS), pair.right.body.get(_OPTIONS)
+    left, right = pair.left.body.get(TEMPLATE_OPTIONS), pair.right.body.get(TEMPLATE_OPTIONS)
     if not isinstance(left, dict) or not isinstance(right, dict):
         return []
     for name in left:
         a, b = left[name], right.get(name)
         if isinstance(a, str) and isinstance(b, str) and a != b and DATE_TIME.search(a) and DATE_TIME.search(b):
-            return [Clue(Kind.TEMPLATE_DATE, (_OPTIONS, name), common_prefix(a, b), a, b)]
+            return [Clue(Kind.TEMPLATE_DATE, (TEMPLATE_OPTIONS, name), common_prefix(a, b), a, b)]
     return []
 
 
