@@ -117,9 +117,11 @@ def router(status: int, body: bytes) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_what_a_router_has_seen(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
