@@ -102,7 +102,10 @@ def test_a_limit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--policy", "warmrout"], "unknown policy 'warmrout'; did you mean 'warmroute'?"),
+        (
+            ["--policy", "warmrout"],
+            "there is no policy 'warmrout' (one of your own is package.module:Class); did you mean 'warmroute'?",
+        ),
         (["--workers", "two"], "2,4,8 or 2-8"),
         (["--workers", "1"], "two workers"),
         (["--speed", "0"], "speed"),

@@ -123,8 +123,11 @@ def test_of_equal_values_the_default_is_kept() -> None:
         (Question(Shared(), ("warmrout",), (1,)), "did you mean 'warmroute'"),
         (Question(Shared(), (), (1,)), "a policy and a seed"),
         (Question(Shared(), ("random",), (1,), workers=0), "at least 1"),
-        (Question(Shared(), ("nowhere.at_all:Mine",), (1,)), "cannot be made: ModuleNotFoundError"),
-        (Question(Shared(), ("collections:OrderedDict",), (1,)), "is no policy: it has no name, no unit, no costs"),
+        (Question(Shared(), ("nowhere.at_all:Mine",), (1,)), "cannot be found: there is no module nowhere"),
+        (
+            Question(Shared(), ("collections:OrderedDict",), (1,)),
+            "is no policy: it has no name, it has no unit, it has no costs",
+        ),
         (Question(Shared(), (":Mine",), (1,)), "package.module:Class"),
     ],
 )
