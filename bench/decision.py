@@ -4,7 +4,8 @@ What is timed is `Router.route` as it serves: hashing, the look-up, a candidate 
 the choice, the booking, the prediction, metrics. The ids lie in an `array("I")` that has just been written, as by the
 tokenizer. Every worker's cache is full. Prompts of several kinds come in random order and are answered at a fixed speed
 in virtual time, so that workers are loaded unequally, and what is done once a second (reading block sizes, for example)
-falls on as many decisions as it would. `Router.settle` is timed beside it.
+falls on as many decisions as it would. `Router.settle` is timed beside it. A decision waits for nothing, so the clock
+and the processor's own account of the thread differ by what else runs on the machine.
 
 Other policies of the same router, on the same index and the same prompts, take turns with ours, and with ours made to
 look at every worker; each is in a process of its own. The parts are calls of their own, each of which does what the one
@@ -85,15 +86,19 @@ QUICK = Scale(
 
 @dataclass(slots=True)
 class Samples:
-    """Microseconds of decisions: of each length and case, and the median of each length in each repeat."""
+    """Microseconds of decisions: of each length and case, of each length on the processor, and the median of each
+    length in each repeat.
+    """
 
     by_case: dict[tuple[str, Case], list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
     medians: dict[str, list[float]] = field(default_factory=dict)
     settled: list[float] = field(default_factory=list)
 
     def add(self, repeat: Sequence[Taken]) -> None:
         for taken in repeat:
             self.by_case.setdefault((taken.length, taken.case), []).append(taken.us)
+            self.cpu.setdefault(taken.length, []).append(taken.cpu_us)
             self.settled += taken.settled_us
         for length in sorted({taken.length for taken in repeat}):
             median = statistics.median(taken.us for taken in repeat if taken.length == length)
@@ -107,6 +112,7 @@ class Samples:
         of_case = {case: self.by_case[length, case] for case in Case if (length, case) in self.by_case}
         return {
             "all": distribution([us for each in of_case.values() for us in each]),
+            "cpu": distribution(self.cpu[length]),
             "by_case": {case.value: distribution(each) for case, each in of_case.items()},
             "median_of_repeats": spread(self.medians[length]),
         }
@@ -114,7 +120,7 @@ class Samples:
 
 def measured(workers: int, scale: Scale, seed: int) -> dict[str, Any]:
     """All figures of a fleet of this size."""
-    say(f"filling {workers:,} workers with {scale.shape.blocks_per_worker:,} blocks each")
+    say(f"filling {workers:,} workers with {scale.shape.blocks(workers):,} blocks each")
     caches = Caches(workers, scale.shape, seed)
     with contextlib.ExitStack() as stack:
         served = {
@@ -132,8 +138,7 @@ def measured(workers: int, scale: Scale, seed: int) -> dict[str, Any]:
         say("the parts")
         return {
             "workers": workers,
-            "blocks_per_worker": scale.shape.blocks_per_worker,
-            "pairs": workers * scale.shape.blocks_per_worker,
+            "blocks_per_worker": caches.blocks,
             "requests_in_flight": {name: each.ask(in_flight) for name, each in served.items()},
             "memory_bytes": {name: each.ask(memory_bytes) for name, each in served.items()},
             "decision_us": {name: each.report(scale.shape.tokens) for name, each in samples.items()},

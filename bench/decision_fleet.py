@@ -38,16 +38,22 @@ class Shape:
     """What is made. tokens: the length of prompts by name; sharers: who holds a prompt of `Case.SOME`, at most.
 
     head_part: the part of a prompt of `Case.HEAD` that all workers hold. new_blocks: at the end of a prompt, that
-    nobody holds. Each worker gets a request every `gap_s` in the mean.
+    nobody holds. Of a large fleet each worker holds fewer blocks, so that all processes together stay within 4 GiB.
+    Each worker gets a request every `gap_s` in the mean.
     """
 
     blocks_per_worker: int = 20_000
+    most_pairs: int = 16_000_000
     tokens: Mapping[str, int] = field(default_factory=lambda: {"100k": 100_000, "8k": 8_000})
     prompts: int = 24
     sharers: int = 16
     head_part: float = 0.1
     new_blocks: int = 50
     gap_s: float = 6.0
+
+    def blocks(self, workers: int) -> int:
+        """That each of so many workers holds."""
+        return min(self.blocks_per_worker, self.most_pairs // workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,10 @@ class Caches:
         self.workers = workers
         self.shape = shape
         self._rng = random.Random(f"{seed}/{workers}")
-        self._room = [shape.blocks_per_worker] * workers
+        self.blocks = shape.blocks(workers)
+        self._room = [self.blocks] * workers
         for lane in range(workers):
-            self.index.add_worker(lane, shape.blocks_per_worker)
+            self.index.add_worker(lane, self.blocks)
         # Of a small fleet a few long prompts fill the caches already.
         count = max(1, min(shape.prompts, workers // 2))
         self.prompts = [
@@ -84,7 +91,7 @@ class Caches:
             while self._room[lane]:
                 blocks = min(1_000, self._room[lane])
                 self._store(lane, self._ids(blocks), self._names(blocks), blocks)
-        assert [self.index.blocks(lane) for lane in range(workers)] == [shape.blocks_per_worker] * workers
+        assert [self.index.blocks(lane) for lane in range(workers)] == [self.blocks] * workers
 
     def _prompts(self, case: Case, length: str, count: int) -> Iterator[Prompt]:
         blocks = self.shape.tokens[length] // BLOCK_SIZE
@@ -127,11 +134,14 @@ class Caches:
 
 
 class Taken(NamedTuple):
-    """One decision: whose prompt, its microseconds, and those of each request that was settled before it."""
+    """One decision: whose prompt, its microseconds, by the clock and of the processor, and those of each request that
+    was settled before it.
+    """
 
     length: str
     case: Case
     us: float
+    cpu_us: float
     settled_us: list[float]
 
 
@@ -163,7 +173,7 @@ class Served:
         self.now = 0.0
         for number in range(caches.workers):
             worker = self.router.add_worker(WorkerSpec(f"http://10.0.{number // 250}.{number % 250}:8000"))
-            self.router.learn(worker, WorkerFacts({MODEL: False}, BLOCK_SIZE, caches.shape.blocks_per_worker))
+            self.router.learn(worker, WorkerFacts({MODEL: False}, BLOCK_SIZE, caches.blocks))
             self.router.table.set_status(worker, WorkerStatus.READY)
             self.router.expect_events(worker.lanes[0], True)
 
@@ -173,13 +183,13 @@ class Served:
         settled_us = list(self._pass_until(self.now))
         prompt = self._traffic.choice(self.caches.prompts)
         request = prompt.request()
-        start = time.perf_counter_ns()
+        cpu, start = time.thread_time_ns(), time.perf_counter_ns()
         decision = self.router.route(request, self.now, self.rng)
-        took = time.perf_counter_ns() - start
+        us, cpu_us = (time.perf_counter_ns() - start) / 1e3, (time.thread_time_ns() - cpu) / 1e3
         assert isinstance(decision, Decision)
         self.withdraw(decision)
         self._follow(decision)
-        return Taken(prompt.length, prompt.case, took / 1e3, settled_us)
+        return Taken(prompt.length, prompt.case, us, cpu_us, settled_us)
 
     def withdraw(self, decision: Decision) -> None:
         """Take back what the decision has predicted."""
