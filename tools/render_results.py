@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from tools import doctor_tables, matrix_tables, relay_tables, simulation_tables, trust_tables
+from tools import decision_tables, doctor_tables, matrix_tables, relay_tables, simulation_tables, trust_tables
 from tools.tables import Result, machine, millions, table, us
 
 ROOT = Path(__file__).parents[1]
@@ -224,6 +224,9 @@ DOCUMENTS: dict[str, tuple[Part, ...]] = {
         ("memory", "prefix_index.json", memory),
         ("by-workers", "prefix_index.json", by_workers),
         ("by-prompt", "prefix_index.json", by_prompt),
+        ("decisions", "decision.json", decision_tables.decisions),
+        ("decisions-by-holders", "decision.json", decision_tables.by_holders),
+        ("decisions-parts", "decision.json", decision_tables.parts),
         ("ingest", "kv_ingest.json", ingest),
         ("rounds", "tokenize.json", rounds),
         ("token-stalls", "tokenize.json", token_stalls),
